@@ -63,7 +63,8 @@ from hyperslab.advising.probe import Probe
 from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box, asked_boxes
-from hyperslab.formats.donor_files import open_donor, read_box
+from hyperslab.formats.donor_files import read_box
+from hyperslab.formats.donor_opening import open_donor
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_setters import of_plugins

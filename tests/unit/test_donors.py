@@ -23,7 +23,9 @@ import hyperslab
 from hyperslab.data.donor_paths import identity
 from hyperslab.data.values import Donor, open_values
 from hyperslab.formats import donor_files as donors
-from hyperslab.formats.donor_files import DonorError, check, converted, prepare, read_box
+from hyperslab.formats import donor_opening
+from hyperslab.formats.donor_files import check, converted, prepare, read_box
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
@@ -129,7 +131,7 @@ def test_a_donor_is_read_in_pieces_of_whole_chunks_that_memory_holds(
 
     array = Recorded()
     monkeypatch.setattr(donors, "TILE_BYTES", limit := 400)
-    monkeypatch.setitem(donors.OPENERS, ".npy", lambda *_: contextlib.nullcontext(array))
+    monkeypatch.setitem(donor_opening.OPENERS, ".npy", lambda *_: contextlib.nullcontext(array))
     prepare(dataset(write_npy(tmp_path)), tmp_path / "kept.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), array[:3, :4, :50])
     pieces = array.pieces[:-1]
@@ -330,7 +332,7 @@ def test_a_virtual_donor_is_read_by_whole_chunks_of_its_sources(
 
 def test_spectra_of_imzml_are_read_whole(tmp_path: Path) -> None:
     donor = write_imzml(tmp_path)
-    with donors.open_donor(Path(donor["path"])) as array:
+    with donor_opening.open_donor(Path(donor["path"])) as array:
         assert donors.pieces(array) == (1, 1, SHAPE[2])
 
 

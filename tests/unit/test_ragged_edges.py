@@ -15,7 +15,7 @@ import pytest
 
 from hyperslab import convert_rows, ragged
 from hyperslab.convert_rows import OFFSET_VECTOR
-from hyperslab.formats.donor_files import DonorError
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.formats.donor_rows import check
 from hyperslab.ragged.convention import CONVENTION, MARK, TYPE, VECTOR
 

@@ -27,7 +27,7 @@ from hyperslab.data.models import open_content, raw_bytes
 from hyperslab.data.rows import Rows
 from hyperslab.figures import FigureData
 from hyperslab.formats import donor_rows
-from hyperslab.formats.donor_files import DonorError
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hyperslab.data.daily_grid import LEAST, MISSING, DailyGrid
 from hyperslab.data.donor_paths import NotThere, located
-from hyperslab.formats.donor_files import DonorError, open_donor
+from hyperslab.formats.donor_opening import DonorError, open_donor
 
 # Of both, maps so many days apart: the donor's steps are months.
 STEP = 30

@@ -43,7 +43,7 @@ import pandas as pd
 
 from hyperslab.advising.choice import FLOOR_S, different
 from hyperslab.advising.model import Predicted
-from hyperslab.formats.donor_files import DonorError
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.results import rule
 from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.packs import SUFFIX, PackError

@@ -25,7 +25,7 @@ from hyperslab.advising.reads import Read
 from hyperslab.data.donor_paths import SEPARATOR
 from hyperslab.data.selections import Box, asked_boxes, generator
 from hyperslab.data.values import Values
-from hyperslab.formats.donor_files import DonorError, open_donor
+from hyperslab.formats.donor_opening import DonorError, open_donor
 from hyperslab.layouts.chunks import chunks_touched
 from hyperslab.records import Record
 from hyperslab.results.packs import SUFFIX, records

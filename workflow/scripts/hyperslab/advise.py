@@ -25,7 +25,7 @@ from hyperslab.advising.prospect import NoneFits
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, subject_of
 from hyperslab.data.donor_paths import NotThere, located
-from hyperslab.formats.donor_files import DonorError
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.formats.hdf5.filter_setters import of_plugins
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_results, check_roots

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from hyperslab.formats import donor_rows
-from hyperslab.formats.donor_files import DonorError, prepare
+from hyperslab.formats.donor_files import prepare
+from hyperslab.formats.donor_opening import DonorError
 
 
 def main() -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from hyperslab.advising.found import LARGEST_BYTES, Found, flow, look, shortened
 from hyperslab.data.donor_paths import SEPARATOR
-from hyperslab.formats.donor_files import DonorError, check
+from hyperslab.formats.donor_files import check
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.layouts.chunks import automatic_chunk, even_chunks
 from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.planned_study import PlannedStudy

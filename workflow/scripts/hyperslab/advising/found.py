@@ -16,7 +16,8 @@ import h5py
 import numpy as np
 
 from hyperslab.data.donor_paths import SEPARATOR
-from hyperslab.formats.donor_files import DonorArray, DonorError, open_donor, pieces, readable
+from hyperslab.formats.donor_files import pieces
+from hyperslab.formats.donor_opening import DonorArray, DonorError, open_donor, readable
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_names import named
 from hyperslab.formats.hdf5.other_files import holders

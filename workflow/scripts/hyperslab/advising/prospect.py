@@ -26,7 +26,8 @@ from hyperslab.advising.probe import timed
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import Subject, part_of
 from hyperslab.data.values import Values, open_values
-from hyperslab.formats.donor_files import DonorArray, open_donor, prepare, read_box
+from hyperslab.formats.donor_files import prepare, read_box
+from hyperslab.formats.donor_opening import DonorArray, open_donor
 from hyperslab.layouts.chunks import chunk_count
 from hyperslab.results.two_copies import PAYS
 from hyperslab.studies.advice_schema import Advise

@@ -16,7 +16,8 @@ from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.found import Found, arrays, look, meant, shortened
 from hyperslab.advising.reads import Read, line, usual
 from hyperslab.data.donor_paths import SEPARATOR, located
-from hyperslab.formats.donor_files import DonorError, Used, used
+from hyperslab.formats.donor_files import Used, used
+from hyperslab.formats.donor_opening import DonorError
 from hyperslab.layouts.chunks import chunk_count, chunks_per_axis
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.parameters import spelt_out

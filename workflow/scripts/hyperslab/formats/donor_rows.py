@@ -15,11 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import ragged
-from hyperslab.data.donor_paths import NotThere, is_hdf5, located
-from hyperslab.formats.donor_files import IMZML, DonorError, check_filters, converted, readable, spectra
+from hyperslab.data.donor_paths import is_hdf5
+from hyperslab.formats.donor_files import converted
+from hyperslab.formats.donor_opening import (
+    IMZML,
+    DonorError,
+    check_filters,
+    dataset_of,
+    place_of,
+    readable,
+    spectra,
+)
 from hyperslab.ragged.convention import MARK
 from hyperslab.ragged.vlen import element_type, vlen_blocks
-from hyperslab.validation.nearest import choices
 
 Lengths = npt.NDArray[np.int64]
 # Lengths, how many values are there where the file says it beside them, and what reads those of all rows.
@@ -46,10 +54,7 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
 def _read(spec: dict[str, Any], only_lengths: bool = False) -> tuple[Lengths, npt.NDArray[Any]]:
     """Return the lengths of a donor's rows, and their values in the dataset's type."""
     donor, rows, dtype = spec["donor"], spec["rows"], np.dtype(spec["dtype"])
-    try:
-        path, name = located(donor)
-    except NotThere as reason:
-        raise DonorError(str(reason)) from None
+    path, name = place_of(donor)
     if not path.is_file():
         raise DonorError(f"{path}: there is no such file")
     with readable(path):
@@ -109,15 +114,11 @@ def _of_imzml(path: Path, name: str | None) -> Iterator[Found]:
 
 def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
     """Return a dataset of one axis; raises DonorError."""
-    found: list[str] = []
-    file.visititems(lambda key, item: found.append(f"/{key}") if isinstance(item, h5py.Dataset) else None)
-    if name is None or not isinstance(file.get(name), h5py.Dataset):
-        asked = "dataset is required" if name is None else f"no dataset {name!r}"
-        raise DonorError(f"{path}: {asked}; the file has {choices(name, found)}")
-    if file[name].ndim != 1:
-        raise DonorError(f"{path}: {name} has {file[name].ndim} axes; rows have one")
-    check_filters(path, file[name])
-    return file[name]
+    found = dataset_of(file, path, name)
+    if found.ndim != 1:
+        raise DonorError(f"{path}: {name} has {found.ndim} axes; rows have one")
+    check_filters(path, found)
+    return found
 
 
 def _check_numbers(path: Path, dataset: h5py.Dataset, kind: np.dtype[Any]) -> None:

@@ -171,7 +171,8 @@ def _donor_bytes(study: PlannedStudy) -> int:
     if not study.dataset.donor:
         return 0
     from hyperslab.formats import donor_rows
-    from hyperslab.formats.donor_files import DonorError, check
+    from hyperslab.formats.donor_files import check
+    from hyperslab.formats.donor_opening import DonorError
 
     try:
         used = donor_rows.check if study.dataset.rows else check
