@@ -21,6 +21,7 @@ from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.later_rounds import LaterRounds
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
@@ -252,7 +253,7 @@ def test_it_is_known_before_where_confirming_rounds_are_measured(inventory: Inve
 
     def measured(*made: str, remeasure: str = "") -> dict[str, bool | None]:
         again = reruns_of(inventory, remeasure)
-        return {site: again.confirms(study, site, made) for site in ("disk", "far")}
+        return {site: LaterRounds(inventory, again).confirms(study, site, made) for site in ("disk", "far")}
 
     anew = "results/mine/recommendation.json"
     # One layout of each site has all its records, and may be the only finalist.

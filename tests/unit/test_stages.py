@@ -18,6 +18,7 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import Batch, parse
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.later_rounds import LaterRounds
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
@@ -266,8 +267,9 @@ def test_a_dry_run_says_what_the_page_of_a_claim_may_add(inventory: Inventory, t
     assert "claimed: site disk: 1 cell to measure (0 there), " in here
     assert "; then at most 9 cells in rounds 4 to 12, " in here
     planned_study = inventory.study("claimed")
-    assert Reruns(inventory, jobs, "").adds(planned_study, "disk", made) is None
-    assert Reruns(inventory, jobs, "").adds(planned_study, "disk", made[1:]) is False
+    later = LaterRounds(inventory, Reruns(inventory, jobs, ""))
+    assert later.adds(planned_study, "disk", made) is None
+    assert later.adds(planned_study, "disk", made[1:]) is False
 
 
 def test_what_is_due_tells_added_cells(inventory: Inventory) -> None:
@@ -341,7 +343,7 @@ def test_it_is_known_before_where_rounds_are_added(
 
     def adds(*made: str, remeasure: str = "") -> dict[str, bool | None]:
         again = reruns_of(inventory, remeasure)
-        return {site: again.adds(study, site, made) for site in ("disk", "far")}
+        return {site: LaterRounds(inventory, again).adds(study, site, made) for site in ("disk", "far")}
 
     assert adds(file) == {"disk": False, "far": False}
     # What is listed is measured; and after another look, there may be more.

@@ -14,6 +14,7 @@ from hyperslab.planning.confirmation import confirming_list
 from hyperslab.planning.estimates import total_bytes
 from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.later_rounds import LaterRounds
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import unfit
@@ -120,7 +121,8 @@ def _planned(
         text += f", in {count(found, 'Slurm job')} of at most {limit}"
     if confirming := len(asked) - of_these:
         text += f"; of confirming rounds {count(confirming, 'cell')} again"
-    added = (reruns.may_add(study, site, made, claim) for claim in ([""] if adds else claims))
+    later = LaterRounds(inventory, reruns)
+    added = (later.may_add(study, site, made, claim) for claim in ([""] if adds else claims))
     if more := list(dict.fromkeys(itertools.chain.from_iterable(added))):
         further = [(layout, case) for layout, case, _ in more]
         expected = expected_seconds(study, site, further, inventory)
@@ -131,7 +133,7 @@ def _planned(
             f"{total_bytes(study, site, more, together) / 1e9:.1f} GB to write, {about(seconds)}"
         )
     if str(confirming_list(study.name)) in made:
-        text += _confirming(inventory, study, site, reruns.may_confirm(study, site))
+        text += _confirming(inventory, study, site, later.may_confirm(study, site))
     return text
 
 

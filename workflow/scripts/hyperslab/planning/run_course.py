@@ -19,6 +19,7 @@ from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import confirming_list
 from hyperslab.planning.failures import Interrupts, partial_result, partial_results, say_not_made
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.later_rounds import LaterRounds
 from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
@@ -51,6 +52,7 @@ class RunCourse:
         self._cells = cells
         self._batches = batches
         self._reruns = reruns
+        self._later = LaterRounds(inventory, reruns)
         self._inputs = inputs
         self._studies = studies
         self._keeping = RecordKeeping(inventory)
@@ -124,8 +126,8 @@ class RunCourse:
             if site in inventory.left_out or site in measured:
                 continue
             inside = {
-                "added": self._reruns.adds(study, site, self._outputs),
-                "confirming": self._reruns.confirms(study, site, self._outputs),
+                "added": self._later.adds(study, site, self._outputs),
+                "confirming": self._later.confirms(study, site, self._outputs),
             }
             try:
                 if any(sure is not False for sure in inside.values()):
