@@ -25,7 +25,7 @@ OFFSETS = (0.0, -3e4, 1e9, 1e12)
 def moments_of(block: npt.NDArray[Any], axis: int) -> Moments:
     """Moments of a block by the code under test."""
     found = Moments.zeros(block.shape[axis])
-    moments.add_block(found, block, axis)
+    found.add(block, axis)
     return found
 
 
@@ -41,7 +41,7 @@ def exact(block: npt.NDArray[Any], axis: int) -> Moments:
 
 
 def assert_equal(found: Moments, right: Moments) -> None:
-    assert not len(moments.differing(found, right)), (found, right)
+    assert not len(found.differing(right)), (found, right)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -100,7 +100,7 @@ def test_the_order_of_merging_does_not_matter() -> None:
 
 def test_nothing_merged_with_nothing_is_nothing() -> None:
     total = Moments.zeros(3)
-    moments.merge_into(total, Moments.zeros(3))
+    total.merge(Moments.zeros(3))
     assert not total.count.any() and not total.mean.any() and not total.m2.any()
 
 
@@ -115,7 +115,7 @@ def test_a_small_difference_is_told_from_rounding(change: str) -> None:
     elif change == "nan":
         other[0, 0, 3] = np.nan
     found = moments_of(other[:-1] if change == "count" else other, 2)
-    assert list(moments.differing(found, right)) == ([0, 1, 2, 3, 4] if change == "count" else [3])
+    assert list(found.differing(right)) == ([0, 1, 2, 3, 4] if change == "count" else [3])
 
 
 def test_the_variance_of_the_whole_is_the_truth_within_the_same_rounding() -> None:

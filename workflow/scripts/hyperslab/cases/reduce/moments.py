@@ -83,49 +83,49 @@ class Moments:
         return self.of([values[first : first + count] for values in self.table])
 
     def add(self, block: npt.NDArray[Any], axis: int) -> None:
-        """Add the values of a block whose planes lie along `axis`."""
-        add_block(self, block, axis)
+        """Add the values of a block whose planes lie along `axis`; two passes over each piece (stable)."""
+        planes = block.shape[axis]
+        values = np.moveaxis(block, axis, -1).reshape(-1, planes)
+        step = max(1, STEP_ELEMENTS // planes)
+        for row in range(0, len(values), step):
+            part = values[row : row + step].astype(np.float64)
+            mean = part.mean(axis=0)
+            part -= mean
+            m2 = np.einsum("ij,ij->j", part, part)
+            self.merge(Moments(np.full(planes, float(len(part))), mean, m2))
 
     def merge(self, other: Moments) -> None:
-        """Add `other`, in place."""
-        merge_into(self, other)
+        """Add `other`, in place (Chan, Golub, LeVeque 1979, "Updating formulae", equation 2.1)."""
+        total = self.count + other.count
+        share = np.divide(other.count, total, out=np.zeros_like(total), where=total > 0)
+        delta = other.mean - self.mean
+        self.m2[:] += other.m2 + delta * delta * self.count * share
+        self.mean[:] += delta * share
+        self.count[:] = total
 
     def exact(self, block: npt.NDArray[Any], axis: int) -> None:
         """Make these the truth of a block whose planes lie along `axis`."""
-        add_block(self, block, axis)
+        self.add(block, axis)
 
     def differing(self, truth: Self) -> npt.NDArray[np.intp]:
-        """Return the planes that are not the truth."""
-        return differing(self, truth)
+        """Return the planes whose number, mean or M2 is not the truth within rounding (`TOLERANCE`); what is
+        not finite equals what is not.
+        """
+        rms = np.sqrt(truth.mean**2 + truth.variance)
+        deviation = np.sqrt(truth.variance)
+        slack = truth.count * (TOLERANCE * rms * deviation + (TOLERANCE * rms) ** 2)
+        same = (
+            (self.count == truth.count)
+            & _close(self.mean, truth.mean, TOLERANCE * rms)
+            & _close(self.m2, truth.m2, slack)
+        )
+        return np.flatnonzero(~same)
 
     @property
     def variance(self) -> Floats:
         """Mean squared deviation (numpy.var) of each plane."""
         with np.errstate(invalid="ignore"):
             return self.m2 / self.count
-
-
-def merge_into(into: Moments, other: Moments) -> None:
-    """Add `other` to `into`, in place (Chan, Golub, LeVeque 1979, "Updating formulae", equation 2.1)."""
-    total = into.count + other.count
-    share = np.divide(other.count, total, out=np.zeros_like(total), where=total > 0)
-    delta = other.mean - into.mean
-    into.m2[:] += other.m2 + delta * delta * into.count * share
-    into.mean[:] += delta * share
-    into.count[:] = total
-
-
-def add_block(into: Moments, block: npt.NDArray[Any], axis: int) -> None:
-    """Add the values of a block whose planes lie along `axis`; two passes over each piece (stable)."""
-    planes = block.shape[axis]
-    values = np.moveaxis(block, axis, -1).reshape(-1, planes)
-    step = max(1, STEP_ELEMENTS // planes)
-    for row in range(0, len(values), step):
-        part = values[row : row + step].astype(np.float64)
-        mean = part.mean(axis=0)
-        part -= mean
-        m2 = np.einsum("ij,ij->j", part, part)
-        merge_into(into, Moments(np.full(planes, float(len(part))), mean, m2))
 
 
 def whole(planes: Moments) -> tuple[float, float, float]:
@@ -264,25 +264,11 @@ def _shared(inside: Box, box: Box, chunk: Sequence[int], axis: int, parts: int, 
     return others * sum(count > 1 for count in readers.values())
 
 
-def differing(found: Moments, truth: Moments) -> npt.NDArray[np.intp]:
-    """Return the planes whose number, mean or M2 is not the truth within rounding (`TOLERANCE`); what is not
-    finite equals what is not.
-    """
-    rms = np.sqrt(truth.mean**2 + truth.variance)
-    deviation = np.sqrt(truth.variance)
-    slack = truth.count * (TOLERANCE * rms * deviation + (TOLERANCE * rms) ** 2)
-    same = (
-        (found.count == truth.count)
-        & _close(found.mean, truth.mean, TOLERANCE * rms)
-        & _close(found.m2, truth.m2, slack)
-    )
-    return np.flatnonzero(~same)
-
-
 def whole_differs(variance: float, truth: Moments) -> bool:
     """Return whether the variance of all planes together is not the truth within the same rounding."""
     count, mean, m2 = (np.array([value]) for value in whole(truth))
-    return len(differing(Moments(count, mean, variance * count), Moments(count, mean, m2))) > 0
+    found = Moments(count, mean, variance * count)
+    return len(found.differing(Moments(count, mean, m2))) > 0
 
 
 def _close(found: Floats, truth: Floats, slack: Floats) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.cases.reduce.moments import STEP_ELEMENTS, Floats, Moments, differing, merge_into
+from hyperslab.cases.reduce.moments import STEP_ELEMENTS, Floats, Moments
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Summaries(Moments):
     def merge(self, other: Moments) -> None:
         """Add `other`, in place."""
         assert isinstance(other, Summaries)
-        merge_into(self, other)
+        super().merge(other)
         np.minimum(self.least, other.least, out=self.least)
         np.maximum(self.greatest, other.greatest, out=self.greatest)
 
@@ -113,4 +113,4 @@ class Summaries(Moments):
         """Return the planes that are not the truth: extremes exactly, all else within rounding."""
         pairs = ((self.least, truth.least), (self.greatest, truth.greatest))
         wrong = [(found != right) & ~(np.isnan(found) & np.isnan(right)) for found, right in pairs]
-        return np.union1d(differing(self, truth), np.flatnonzero(np.logical_or(*wrong)))
+        return np.union1d(super().differing(truth), np.flatnonzero(np.logical_or(*wrong)))
