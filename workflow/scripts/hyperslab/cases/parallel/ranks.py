@@ -59,9 +59,9 @@ class Cell:
             filled += len(own)
         return found
 
-    def _fsync(self, path: str, mine: bool) -> None:
-        if mine:
-            fsync(Path(path))
+    def _fsync(self) -> None:
+        if self._syncer:
+            fsync(Path(self._api.path))
 
     @property
     def _keeper(self) -> bool:
@@ -84,7 +84,7 @@ class Cell:
             "write": lambda: self._api.write(self._buffers),
             "flush": self._api.flush,
             "close": self._api.close,
-            "fsync": lambda: self._fsync(self._api.path, self._syncer),
+            "fsync": self._fsync,
         }
         columns = {f"{name}_s": timed(self._ranks, steps[name]) for name in PHASES}
         counted = between(before, self._counters.read())
