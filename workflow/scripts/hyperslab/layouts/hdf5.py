@@ -54,7 +54,25 @@ def loses_one_chunk(settings: Mapping[str, Any]) -> bool:
     return new and settings.get("fill_time") == "never" and late
 
 
-class Hdf5Layout(Layout):
+class Filtered(Layout):
+    """A resolved layout whose chunks go through filters of HDF5."""
+
+    @property
+    def filters(self) -> list[dict[str, Any]]:
+        """The filters, in order, each with its name and options."""
+        found: list[dict[str, Any]] = self.described["filters"]
+        return found
+
+    def encoding_seconds(self, size: int) -> float:
+        """Return about how long the filters take to encode so many bytes."""
+        return encoding_seconds(self.filters, size)
+
+    def filters_text(self) -> str:
+        """Return the filters as one short text, such as "shuffle, gzip 4"."""
+        return ", ".join(map(text, self.filters))
+
+
+class Hdf5Layout(Filtered):
     """A resolved layout of an HDF5 dataset."""
 
     title = "HDF5"
@@ -81,12 +99,6 @@ class Hdf5Layout(Layout):
         "garbage_collect_every": Setting("Garbage collected every"),
         "dtype": Setting("Type of the elements"),
     }
-
-    @property
-    def filters(self) -> list[dict[str, Any]]:
-        """The filters, in order, each with its name and options."""
-        found: list[dict[str, Any]] = self.described["filters"]
-        return found
 
     def for_case(self, case: str) -> Mapping[str, Any]:
         """Return the layout of the copy that a case reads; what stands beside it in the file is `beside`."""
@@ -190,14 +202,6 @@ class Hdf5Layout(Layout):
     def promised_error(self) -> float | None:
         """Return the largest absolute error that lossy filters promise; None without a promise of each."""
         return promised_error(self.filters)
-
-    def encoding_seconds(self, size: int) -> float:
-        """Return about how long the filters take to encode so many bytes."""
-        return encoding_seconds(self.filters, size)
-
-    def filters_text(self) -> str:
-        """Return the filters as one short text, such as "shuffle, gzip 4"."""
-        return ", ".join(map(text, self.filters))
 
     def words(self, axes: Sequence[str], itemsize: int) -> str:
         """Return what every layout says of itself, dimensions, and the release of HDF5 that it names."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab import text as text_of
-from hyperslab.layouts.hdf5 import FILE_BYTES, OBJECT_BYTES, Hdf5Layout
-from hyperslab.layouts.hdf5_filters import encoding_seconds, largest_chunk_bytes, text
+from hyperslab import text
+from hyperslab.layouts.hdf5 import FILE_BYTES, OBJECT_BYTES, Filtered, Hdf5Layout
+from hyperslab.layouts.hdf5_filters import largest_chunk_bytes
 from hyperslab.layouts.layout import Abilities, Array
 from hyperslab.layouts.rows import RowsLayout
 
@@ -76,7 +76,7 @@ STORAGES = {
 }  # fmt: skip
 
 
-class Hdf5RowsLayout(RowsLayout):
+class Hdf5RowsLayout(Filtered, RowsLayout):
     """A resolved layout of ragged rows in an HDF5 file."""
 
     title = "HDF5 rows"
@@ -89,12 +89,6 @@ class Hdf5RowsLayout(RowsLayout):
     def storage(self) -> Storage:
         """The way in which rows are kept."""
         return STORAGES[self.described["storage"]]
-
-    @property
-    def filters(self) -> list[dict[str, Any]]:
-        """The filters, in order, each with its name and options."""
-        found: list[dict[str, Any]] = self.described["filters"]
-        return found
 
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound: rows as they are or padded, what leads to them, whole chunks, indexes."""
@@ -161,14 +155,6 @@ class Hdf5RowsLayout(RowsLayout):
             )
         return self.growth_refusal()
 
-    def encoding_seconds(self, size: int) -> float:
-        """Return about how long the filters take to encode so many bytes."""
-        return encoding_seconds(self.filters, size)
-
-    def filters_text(self) -> str:
-        """Return the filters as one short text, such as "shuffle, gzip 4"."""
-        return ", ".join(map(text, self.filters))
-
     def words(self, axes: Sequence[str], itemsize: int) -> str:
         """Return how rows are kept, and what every layout says of itself."""
         kept = self.storage.words
@@ -177,7 +163,7 @@ class Hdf5RowsLayout(RowsLayout):
         if self.described.get("reuse"):
             kept += ", space of replaced rows reused"
         caches = [
-            f"{name} cache of {text_of.size(self.described[key])}"
+            f"{name} cache of {text.size(self.described[key])}"
             for key, name in (("chunk_cache", "chunk"), ("row_cache", "row"))
             if key in self.described
         ]
