@@ -93,7 +93,7 @@ def score_table(data: Data, site: str, pick: str | None) -> Table | None:
             Cell(
                 "yes" if entry[c.label] else "no",
                 _bound(c, values[c.label].get(layout)),
-                _tone(entry[c.label]),
+                "good" if entry[c.label] else "bad",
             )
             for c in criteria
         ]
@@ -145,7 +145,3 @@ def _bounds(score: Mapping[str, Any], site: str, criteria: list[Criterion]) -> l
 def _values(rows: pd.DataFrame, criterion: Criterion, criteria: list[Criterion]) -> pd.Series:
     """Return layout -> the value held against a criterion; empty where nothing was measured."""
     return criterion_values(rows, criterion, criteria) if len(rows) else pd.Series(dtype=float)
-
-
-def _tone(met: bool) -> str:
-    return "good" if met else "bad"

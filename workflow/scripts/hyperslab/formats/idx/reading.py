@@ -62,10 +62,6 @@ class Reader:
         """Return the type of a field's samples as they are stored."""
         return np.dtype(self.described.fields[field].dtype).newbyteorder("<")
 
-    def level(self, steps: Shape) -> int:
-        """Return the level up to which every sample at multiples of `steps` is read."""
-        return self.bitmask.level_of_steps(steps)
-
     def read(self, time: int, field: int, origin: Shape, extent: Shape, steps: Shape) -> Block:
         """Return of a box every `steps`-th sample; `origin` is a multiple of `steps`, which are powers of
         two.
@@ -78,7 +74,7 @@ class Reader:
         """Return the same with what a finer level of the box needs of it; `kept` is that of a coarser one, of
         which nothing is read again.
         """
-        level, first = self.level(steps), self.blocks.bits
+        level, first = self.bitmask.level_of_steps(steps), self.blocks.bits
         if kept is not None and level <= kept.level:
             return kept
         fine = self.bitmask.steps(level)
