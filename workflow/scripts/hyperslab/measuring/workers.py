@@ -78,7 +78,7 @@ def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Conne
 
 
 class Workers:
-    """`count` worker processes, each with a job of its own, given orders at the same time.
+    """Worker processes, one for each of `arguments`, of which it makes its job; given orders together.
 
     Every method raises ChildProcessError, which names the worker, where one failed or ended.
     """
