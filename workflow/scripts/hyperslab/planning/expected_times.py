@@ -8,7 +8,7 @@ from pathlib import Path
 from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import Cell, DamagedRecord, Record, first_moment, parts_of, read_record
+from hyperslab.records import Cell, DamagedRecord, Record, first_moment, parts_of, read_record, record_of
 from hyperslab.studies import specification
 
 
@@ -19,9 +19,8 @@ def expected_seconds(
 
     Where rounds of it are there and are those of today's study, they are those of the last of them.
     """
-    cells, records = inventory.cells(study, site, "main"), inventory.records_of(study, site)
-    there = [pair for pair in zip(cells, records, strict=True) if Path(pair[1]).exists()]
-    last = {cell[:2]: (cell, record) for cell, record in there}
+    where = ((cell, record_of(study.name, site, cell)) for cell in inventory.cells(study, site, "main"))
+    last = {cell[:2]: (cell, record) for cell, record in where if Path(record).exists()}
     found = {}
     for pair in dict.fromkeys(pairs):
         taken = _taken(study, *last[pair]) if pair in last else None

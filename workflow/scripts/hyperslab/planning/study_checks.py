@@ -22,7 +22,7 @@ from hyperslab.planning.site_checks import (
     check_roots,
 )
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
-from hyperslab.records import DamagedRecord, parts_of, read_record
+from hyperslab.records import DamagedRecord, parts_of, read_record, record_of
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import VARIABLE, check_shared_roots, prepare_root
 from hyperslab.studies.case_kinds.workers import NODE_MEMORY, on_all_nodes
@@ -191,11 +191,9 @@ def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory:
         _donor_bytes(study)
     except ConfigurationError:
         if any(
-            not study.counts(Path(record), cell)
+            not study.counts(Path(record_of(study.name, site, cell)), cell)
             for site in reached
-            for cell, record in zip(
-                inventory.cells(study, site, "main"), inventory.records_of(study, site), strict=True
-            )
+            for cell in inventory.cells(study, site, "main")
         ):
             raise
 
