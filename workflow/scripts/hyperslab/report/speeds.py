@@ -79,7 +79,7 @@ def _by_case(
     return compare(rows, site, case, state, phase, pick, names).set_index("layout")
 
 
-def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str = "not measured") -> Cell:
+def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str) -> Cell:
     """Return how much faster the pick is than layout `name`, as a cell."""
     if name is None:
         return Cell(fmt.ABSENT, "not in this study", "muted")

@@ -29,7 +29,7 @@ from hyperslab.results.requests import (
 )
 from hyperslab.results.rule import objective
 from hyperslab.results.scoring import plain
-from hyperslab.results.steadied import TAU, steadied
+from hyperslab.results.steadied import steadied
 from hyperslab.states import LIBRARY_COLD
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 from hyperslab.text import listing
@@ -202,7 +202,7 @@ def _recommend_site(
 
 def steadied_best(
     rows: pd.DataFrame, question: Question, best: Mapping[Entry, float], layouts: Sequence[str],
-    foretold: Foretold, tau: float = TAU,
+    foretold: Foretold,
 ) -> str:  # fmt: skip
     """Return which of `layouts` is best by times that are drawn towards what was predicted.
 
@@ -216,7 +216,7 @@ def steadied_best(
     predicted = [
         [[foretold[name][case][number] for number in rounds] for name in layouts] for case, _ in entries
     ]
-    steady = np.exp(steadied(np.array([each.to_numpy() for each in measured]), np.log(predicted), tau))
+    steady = np.exp(steadied(np.array([each.to_numpy() for each in measured]), np.log(predicted)))
     judged = objective(steady, question.weights, [best[entry] for entry in entries], question.floor_s)
     return str(layouts[int(judged.argmin())])
 
