@@ -21,6 +21,7 @@ from hyperslab.advising import Refused, at_sites, budget, exchange, foretold, pr
 from hyperslab.advising import reads as reading
 from hyperslab.advising.budget import TooShort
 from hyperslab.advising.candidates import HDF5
+from hyperslab.advising.probe import Probe
 from hyperslab.advising.prospect import NoneFits
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, subject_of
@@ -127,13 +128,7 @@ def advise(
     if asked.seconds is not None:
         budget.check(asked.seconds, len(whole), len(prospect.always(subject)))
     with exchange.beside(Path("results") / name) as results:
-        probes = {}
-        for site in names:
-            say(f"probing {site} ({sites[site]['root']})")
-            probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats, sites=sites_file)
-            storage = probes[site].storage
-            ahead = f"{significant(1e-6 / storage.ahead_s)} MB/s read ahead"
-            say(f"{seconds(storage.latency_s)} until a read begins, {ahead}")
+        probes = {site: _probed(sites[site], asked, sites_file) for site in names}
         at_probed = time.monotonic()
         storages = {site: one.storage for site, one in probes.items()}
         part = prospect.part(subject, asked, whole, storages, at_probed - begun)
@@ -174,17 +169,8 @@ def advise(
             donor.rename(results / f"donor.{planned.donor_digest}.npy")
         done = time.monotonic()
         write_record(results / advised.PREDICTION, {
-            "array": subject.words, "file": str(subject.found.file) if subject.found else None,
-            "shape": subject.shape, "measured_shape": part.extents,
-            "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
-            "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
-            "shorter_chunks": subject.has_longer_chunks(part.extents),
-            "own_chunks": subject.found.chunks if subject.found else None,
+            **_of_subject(subject, part.extents), "raw_bytes": planned.dataset.nbytes,
             "plugins": {one: found for one, layout in planned.layouts.items() if (found := _plugins(layout))},
-            "grows": subject.grows,
-            "unknown_layout": subject.found.unknown if subject.found else "",
-            "stored_dtype": subject.found.stored_dtype if subject.found else "",
-            "rewritable": bool(subject.found and subject.found.rewritable),
             "guessed": asked.reads is None, "reads": [asdict(read) for read in whole], "asked": asked.asked(),
             "state": asked.state, "began_wall_s": wall, "limit_s": part.seconds,
             "deadline_wall_s": wall + part.seconds - budget.PAGES_S,
@@ -197,6 +183,28 @@ def advise(
         f"predicted in {done - at_read:.1f} s; to be measured in {much}: {new}, "
         f"about {foreseen.round_seconds * foreseen.effort.rounds:.0f} s at each site"
     )
+
+
+def _probed(site: Mapping[str, Any], asked: Advise, sites_file: Path) -> Probe:
+    """Return what is found of a site, and say it."""
+    say(f"probing {site['name']} ({site['root']})")
+    probe = at_sites.probed(site, "zarr" in asked.formats, sites=sites_file)
+    ahead = f"{significant(1e-6 / probe.storage.ahead_s)} MB/s read ahead"
+    say(f"{seconds(probe.storage.latency_s)} until a read begins, {ahead}")
+    return probe
+
+
+def _of_subject(subject: Subject, extents: list[int]) -> dict[str, Any]:
+    """Return what a prediction says of the array that is meant, of which so much is measured."""
+    found = subject.found
+    return {
+        "array": subject.words, "file": str(found.file) if found else None,
+        "shape": subject.shape, "measured_shape": extents, "axes": subject.axes,
+        "dtype": subject.spec["dtype"], "today": subject.today(extents)[0], "whole_bytes": subject.raw_bytes,
+        "shorter_chunks": subject.has_longer_chunks(extents), "own_chunks": found.chunks if found else None,
+        "grows": subject.grows, "unknown_layout": found.unknown if found else "",
+        "stored_dtype": found.stored_dtype if found else "", "rewritable": bool(found and found.rewritable),
+    }  # fmt: skip
 
 
 def _plugins(layout: Mapping[str, Any]) -> list[str]:
