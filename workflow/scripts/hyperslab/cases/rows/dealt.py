@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xxhash
 
 from hyperslab.cases.context import Context, VerificationError
+from hyperslab.cases.durable import timed_plain_write
 from hyperslab.cases.timed_selections import same
 from hyperslab.data.rows import BLOCK_BYTES, Lengths, RowBlock, Rows
 from hyperslab.formats.row_seam import RowsFormat
@@ -86,6 +87,11 @@ def slabs(dealt: Dealt) -> Iterator[list[tuple[Call, RowBlock]]]:
         calls.append(call)
         held += size
     yield _with_values(rows, calls)
+
+
+def timed_reference(context: Context, dealt: Dealt) -> float:
+    """Return the seconds of a plain write and fsync of the same bytes, call by call."""
+    return timed_plain_write(context, (block.values for slab in slabs(dealt) for _, block in slab))
 
 
 def _with_values(rows: Rows, calls: list[Call]) -> list[tuple[Call, RowBlock]]:

@@ -14,14 +14,8 @@ import numpy.typing as npt
 
 from hyperslab import formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import (
-    removed_afterwards,
-    repeated_writes,
-    span_columns,
-    timed_end,
-    timed_plain_write,
-)
-from hyperslab.cases.rows.dealt import Dealt, digests, format_of, rows_of, slabs, verify
+from hyperslab.cases.durable import removed_afterwards, repeated_writes, span_columns, timed_end
+from hyperslab.cases.rows.dealt import Dealt, digests, format_of, rows_of, slabs, timed_reference, verify
 from hyperslab.data.models import open_content
 from hyperslab.data.rows import RowBlock, Rows
 from hyperslab.formats.row_seam import RowsAppender, RowsFollower
@@ -202,9 +196,7 @@ def run(context: Context) -> Outcome:
             found = repeated_writes(
                 context,
                 {"asked_bytes": rows.nbytes, "rows": len(rows)},
-                lambda: timed_plain_write(
-                    context, (block.values for slab in slabs(dealt) for _, block in slab)
-                ),
+                lambda: timed_reference(context, dealt),
                 appends.timed,
             )
             memory = appends.end()

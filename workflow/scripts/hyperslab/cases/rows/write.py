@@ -8,14 +8,8 @@ from time import perf_counter_ns
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome
-from hyperslab.cases.durable import (
-    removed_afterwards,
-    repeated_writes,
-    span_columns,
-    timed_end,
-    timed_plain_write,
-)
-from hyperslab.cases.rows.dealt import Dealt, format_of, rows_of, slabs, verify
+from hyperslab.cases.durable import removed_afterwards, repeated_writes, span_columns, timed_end
+from hyperslab.cases.rows.dealt import Dealt, format_of, rows_of, slabs, timed_reference, verify
 from hyperslab.cases.rows.read import RowReads, read_states
 from hyperslab.measuring.counters import OF_WRITES, Counters, between
 from hyperslab.records import Row
@@ -50,11 +44,6 @@ def _timed_write(context: Context, dealt: Dealt, counters: Counters) -> Row:
     return {**span_columns(created - started, calls, ended), **kept, **held}
 
 
-def _timed_reference(context: Context, dealt: Dealt) -> float:
-    """Return the seconds of a plain write and fsync of the same bytes, call by call."""
-    return timed_plain_write(context, (block.values for slab in slabs(dealt) for _, block in slab))
-
-
 def run(context: Context) -> Outcome:
     """Return timed writes; the first plain write is discarded, the last file is read back in full."""
     spec = context.specification
@@ -67,7 +56,7 @@ def run(context: Context) -> Outcome:
         found = repeated_writes(
             context,
             {"asked_bytes": rows.nbytes, "rows": len(rows)},
-            lambda: _timed_reference(context, dealt),
+            lambda: timed_reference(context, dealt),
             lambda: _timed_write(context, dealt, counters),
         )
         reads = RowReads(context, dealt)
