@@ -19,13 +19,7 @@ import numpy.typing as npt
 
 from hyperslab.advising.candidates import Candidate
 from hyperslab.layouts import hdf5_index
-from hyperslab.layouts.chunks import (
-    chunk_count,
-    chunks_per_axis,
-    chunks_touched,
-    run_axis,
-    touched_per_axis,
-)
+from hyperslab.layouts.chunks import chunk_count, chunks_per_axis, chunks_touched, run_axis, touched_per_axis
 from hyperslab.layouts.hdf5_index import sieve_requests
 from hyperslab.layouts.hdf5_places import CONTIGUOUS_BYTES, Places
 

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hyperslab.layouts import idx_order
-from hyperslab.layouts.idx_files import (
-    DESCRIPTION,
-    MOST_BLOCKS_PER_FILE,
-    TIME_TEMPLATE,
-    IdxFiles,
-    name_of,
-)
+from hyperslab.layouts.idx_files import DESCRIPTION, MOST_BLOCKS_PER_FILE, TIME_TEMPLATE, IdxFiles, name_of
 
 VERSIONS = ("6", "6.1")
 REQUIRED = ("version", "box", "fields", "bits", "bitsperblock", "blocksperfile", "filename_template")
