@@ -12,16 +12,7 @@ from h5py import h5t
 
 from hyperslab.data.rows import Lengths, RowBlock
 from hyperslab.formats.hdf5.settings import Lists
-from hyperslab.formats.hdf5_rows.parts import (
-    Places,
-    TwofoldPart,
-    chunks_of,
-    make_dataset,
-    run_writer,
-    stored,
-    stored_places,
-    written,
-)
+from hyperslab.formats.hdf5_rows.parts import TwofoldPart, chunks_of, make_dataset, stored, written
 from hyperslab.formats.row_files import Runs, block_of, runs_of
 from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
@@ -33,18 +24,12 @@ class FlattenedPart(TwofoldPart):
     """Values and lengths, or values and offsets, of which there is one more than rows."""
 
     def __init__(self, values: h5py.Dataset, rows: h5py.Dataset, offsets: bool) -> None:
-        self._values, self._rows, self._with_offsets = values, rows, offsets
+        super().__init__(values, rows)
+        self._with_offsets = offsets
         self._dtype = values.dtype
-        self._grows = values.maxshape[0] is None
-        self._memory = {dtype: h5t.py_create(dtype) for dtype in (values.dtype, rows.dtype)}
         # Of what was written so far; of what is read, once the lengths are in memory: from row _base on.
         self._end = self._base = 0
         self._offsets: npt.NDArray[np.int64] | None = None
-
-    @property
-    def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """The values, and lengths or offsets."""
-        return self._values, self._rows
 
     def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:
         """Return the writes of values and of lengths or offsets; rows are written in their order."""
@@ -55,12 +40,9 @@ class FlattenedPart(TwofoldPart):
                 beside = np.concatenate([[0], beside])
         place = first + 1 if self._with_offsets and first else first
         values = self._run(self._values, self._end, block.values)
-        rows = self._run(self._rows, place, np.ascontiguousarray(beside, LENGTH))
+        rows = self._run(self._beside, place, np.ascontiguousarray(beside, LENGTH))
         self._end += len(block.values)
         return values, rows
-
-    def _run(self, dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> Callable[[], None]:
-        return run_writer(dataset, first, values, self._memory[dataset.dtype], self._grows)
 
     def reader(self, numbers: Numbers) -> Callable[[], Any]:
         """Return a read of rows: a run at once, else each by itself.
@@ -74,10 +56,10 @@ class FlattenedPart(TwofoldPart):
     def _bounds(self, first: int, stop: int) -> npt.NDArray[np.int64]:
         """Return where rows begin, and where the last one ends."""
         if self._with_offsets:
-            found: npt.NDArray[np.int64] = self._rows[first : stop + 1]
+            found: npt.NDArray[np.int64] = self._beside[first : stop + 1]
             return found
         if self._offsets is None:
-            self._offsets = np.concatenate([[0], np.cumsum(self._rows[:])])
+            self._offsets = np.concatenate([[0], np.cumsum(self._beside[:])])
         return self._offsets[first - self._base : stop + 1 - self._base]
 
     def _read(self, runs: Sequence[tuple[int, int]]) -> Runs:
@@ -86,11 +68,11 @@ class FlattenedPart(TwofoldPart):
 
     def look(self, known: int) -> int:
         """Look at lengths or offsets first, whose values were there before them."""
-        self._rows.refresh()
+        self._beside.refresh()
         self._values.refresh()
         if self._with_offsets:
-            return known + written(self._rows[known + 1 :])
-        lengths = self._rows[known:]
+            return known + written(self._beside[known + 1 :])
+        lengths = self._beside[known:]
         lengths = lengths[: written(lengths)]
         end = 0 if self._offsets is None else self._offsets[-1]
         # Only what is new is kept: every look costs what it finds.
@@ -101,13 +83,9 @@ class FlattenedPart(TwofoldPart):
         """Return the runs of a read as one block of rows."""
         return block_of(found, self._dtype)
 
-    def places(self) -> Places | None:
-        """Return where the vector lies."""
-        return stored_places(self._values)
-
     def sizes(self) -> dict[str, Any]:
         """Return bytes of values and of what leads to rows."""
-        (values, index), (rows, other) = stored(self._values), stored(self._rows)
+        (values, index), (rows, other) = stored(self._values), stored(self._beside)
         return {
             "stored_bytes": values,
             "values_bytes": self._values.size * self._dtype.itemsize,

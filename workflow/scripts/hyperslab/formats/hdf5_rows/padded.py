@@ -13,16 +13,7 @@ from h5py import h5t
 from hyperslab.data.rows import Lengths, RowBlock
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.formats.hdf5_rows.flattened import LENGTH
-from hyperslab.formats.hdf5_rows.parts import (
-    Places,
-    TwofoldPart,
-    chunks_of,
-    make_dataset,
-    run_writer,
-    stored,
-    stored_places,
-    written,
-)
+from hyperslab.formats.hdf5_rows.parts import TwofoldPart, chunks_of, make_dataset, stored, written
 from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
@@ -30,41 +21,31 @@ from hyperslab.specifications import LayoutSpecification
 class PaddedPart(TwofoldPart):
     """An array of rows as long as the longest, and their lengths."""
 
-    def __init__(self, values: h5py.Dataset, lengths: h5py.Dataset) -> None:
-        self._values, self._lengths = values, lengths
-        self._grows = values.maxshape[0] is None
-        self._memory = {dtype: h5t.py_create(dtype) for dtype in (values.dtype, lengths.dtype)}
-
-    @property
-    def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """The padded rows, and their lengths."""
-        return self._values, self._lengths
-
     def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:
         """Return the writes of rows, filled up, and of their lengths."""
         padded = np.zeros((len(block.lengths), self._values.shape[1]), self._values.dtype)
         padded[_inside(block.lengths, padded.shape[1])] = block.values
-        values = run_writer(self._values, first, padded, self._memory[padded.dtype], self._grows)
+        values = self._run(self._values, first, padded)
         sizes = np.ascontiguousarray(block.lengths, LENGTH)
-        return values, run_writer(self._lengths, first, sizes, self._memory[LENGTH], self._grows)
+        return values, self._run(self._beside, first, sizes)
 
     def reader(self, numbers: Numbers) -> Callable[[], Any]:
         """Return a read of rows with what fills them up, and of their lengths."""
-        values, lengths = self._values, self._lengths
+        values, lengths = self._values, self._beside
         index = slice(numbers.start, numbers.stop) if isinstance(numbers, range) else list(numbers)
         return lambda: (lengths[index], values[index])
 
     def look(self, known: int) -> int:
         """Look at lengths first, whose rows were there before them."""
-        self._lengths.refresh()
+        self._beside.refresh()
         self._values.refresh()
-        return known + written(self._lengths[known:])
+        return known + written(self._beside[known:])
 
     def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
         """Return a replacement of one row and of its length; what was beyond a shorter one becomes zeros."""
         padded = np.zeros(self._values.shape[1], self._values.dtype)
         padded[: len(row)] = row
-        values, lengths = self._values, self._lengths
+        values, lengths = self._values, self._beside
 
         def replace() -> None:
             values[number] = padded
@@ -77,16 +58,12 @@ class PaddedPart(TwofoldPart):
         lengths, padded = found
         return RowBlock(lengths, padded[_inside(lengths, padded.shape[1])])
 
-    def places(self) -> Places | None:
-        """Return where the array lies."""
-        return stored_places(self._values)
-
     def sizes(self) -> dict[str, Any]:
         """Return bytes of the array and of lengths."""
-        (values, index), (lengths, other) = stored(self._values), stored(self._lengths)
+        (values, index), (lengths, other) = stored(self._values), stored(self._beside)
         return {
             "stored_bytes": values,
-            "values_bytes": int(self._lengths[:].sum()) * self._values.dtype.itemsize,
+            "values_bytes": int(self._beside[:].sum()) * self._values.dtype.itemsize,
             "lengths_bytes": lengths,
             "chunk_index_bytes": index + other,
             "chunks": chunks_of(self._values),

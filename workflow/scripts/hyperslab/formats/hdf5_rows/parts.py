@@ -82,21 +82,28 @@ class Part(ABC):
 
 
 class TwofoldPart(Part):
-    """Rows in two datasets: their values, and what tells where each row begins or ends."""
+    """Rows in two datasets: their values, and what beside them tells where each row begins or ends."""
 
-    @property
-    @abstractmethod
-    def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """The values, and what stands beside them."""
+    def __init__(self, values: h5py.Dataset, beside: h5py.Dataset) -> None:
+        self._values, self._beside = values, beside
+        self._grows = values.maxshape[0] is None
+        self._memory = {dtype: h5t.py_create(dtype) for dtype in (values.dtype, beside.dtype)}
 
     @property
     def values(self) -> h5py.Dataset:
         """The values."""
-        return self.datasets[0]
+        return self._values
 
     @abstractmethod
     def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:
         """Return the writes of both that lack nothing but the call."""
+
+    def _run(self, dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> Callable[[], None]:
+        return run_writer(dataset, first, values, self._memory[dataset.dtype], self._grows)
+
+    def places(self) -> Places | None:
+        """Return where the values lie."""
+        return stored_places(self._values)
 
     def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of both, a call each."""
@@ -110,7 +117,7 @@ class TwofoldPart(Part):
 
     def publisher(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of values, and then of that by which others find them."""
-        return in_order(*zip(self.writes(first, block), self.datasets, strict=True))
+        return in_order(*zip(self.writes(first, block), (self._values, self._beside), strict=True))
 
 
 class PartKind(Protocol):
