@@ -1,32 +1,20 @@
-"""Files of ragged rows, whatever their format: how one is filled, and how rows are read run by run."""
+"""Files of ragged rows, whatever their format: how rows are read run by run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.rows import Lengths, RowBlock, Rows, end_to_end
+from hyperslab.data.rows import Lengths, RowBlock, end_to_end
 
 if TYPE_CHECKING:
-    from hyperslab.data.values import Values
-    from hyperslab.formats.row_seam import Numbers, RowsFormat
-    from hyperslab.specifications import Specification
+    from hyperslab.formats.row_seam import Numbers
 
 # Of each run that was read: where its rows begin and the last one ends, and their values.
 Runs = tuple[Sequence[Lengths], Sequence[npt.NDArray[Any]]]
-
-
-def generate_plainly(format_: RowsFormat, path: str, spec: Specification, values: Values) -> str:
-    """Fill a new file with one dataset, block by block in the order of rows; returns "plain"."""
-    assert isinstance(values, Rows)
-    with closing(format_.create(path, spec, [values.lengths], False)) as opened:
-        for first, stop in values.filled_up(spec["layout"].get("width", 0)).blocks():
-            opened.writer(0, first, values.run(first, stop))()
-    return "plain"
 
 
 def runs_of(numbers: Numbers) -> list[tuple[int, int]]:

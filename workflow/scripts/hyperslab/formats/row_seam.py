@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hyperslab.data.rows import Lengths, RowBlock, Rows
 from hyperslab.formats import Store
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from hyperslab.data.rows import Lengths, RowBlock
+    from hyperslab.data.values import Values
     from hyperslab.specifications import Specification
 
 # Rows of one dataset: a run, or some of them in ascending order.
@@ -118,3 +120,11 @@ class RowsFormat(Store):
         Asked for only of layouts that have no `rewrite_refusal`.
         """
         raise NotImplementedError
+
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
+        """Fill a new file with one dataset, block by block in the order of rows; returns "plain"."""
+        assert isinstance(values, Rows)
+        with closing(self.create(path, spec, [values.lengths], False)) as opened:
+            for first, stop in values.filled_up(spec["layout"].get("width", 0)).blocks():
+                opened.writer(0, first, values.run(first, stop))()
+        return "plain"

@@ -11,13 +11,11 @@ import numpy as np
 from h5py import h5f
 
 from hyperslab.data.rows import Lengths
-from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import array as arrays
 from hyperslab.formats.hdf5 import filter_setters, settings
 from hyperslab.formats.hdf5.description import create_file, open_file
 from hyperslab.formats.hdf5_rows.following import FOLLOWING
 from hyperslab.formats.hdf5_rows.opened import KINDS, Hdf5Rows, name_of
-from hyperslab.formats.row_files import generate_plainly
 from hyperslab.formats.row_seam import RowsFormat
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.extents import extents_of
@@ -71,10 +69,6 @@ class Hdf5RowsFormat(RowsFormat):
         dtype, kind = np.dtype(spec["dataset"]["dtype"]), KINDS[layout["storage"]]
         names = [name for part in range(len(file)) if (name := name_of(part)) in file]
         return Hdf5Rows(file, [kind.open(file, name, dtype, layout) for name in names])
-
-    def generate(self, path: str, spec: Specification, values: Values) -> str:
-        """Fill a new file with one dataset, block by block in the order of rows; returns "plain"."""
-        return generate_plainly(self, path, spec, values)
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts and the settings in force, from an open that is not timed."""

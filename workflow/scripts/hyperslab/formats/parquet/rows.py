@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyperslab.data.rows import Lengths, RowBlock
-from hyperslab.data.values import Values
-from hyperslab.formats.row_files import generate_plainly
 from hyperslab.formats.row_seam import Numbers, OpenRows, RowsFormat
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.machine import versions_of
@@ -148,10 +146,6 @@ class ParquetFormat(RowsFormat):
     def open(self, path: str, spec: Specification) -> ParquetReader:
         """Open for reading; this reads the footer."""
         return ParquetReader(path)
-
-    def generate(self, path: str, spec: Specification, values: Values) -> str:
-        """Fill a new file block by block in the order of rows; returns "plain"."""
-        return generate_plainly(self, path, spec, values)
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, row groups as chunks, and what the file says of how it was written."""
