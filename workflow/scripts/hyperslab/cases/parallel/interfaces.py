@@ -52,11 +52,14 @@ class Api(ABC):
     def close(self) -> None:
         """Close it."""
 
-    @abstractmethod
     def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
         """Return some elements of a dataset in the file, of one of its own those of this rank's share, read
         back by this process alone.
         """
+        size = self.pattern.bytes if self.own_file else self.pattern.dataset_bytes
+        offset = number * size + place.start * self.dtype.itemsize
+        found: npt.NDArray[Any] = np.fromfile(self.path, self.dtype, place.stop - place.start, offset=offset)
+        return found
 
     def flush(self) -> None:  # noqa: B027
         """Hand what a library buffers to the kernel; most buffer nothing."""
@@ -120,9 +123,6 @@ class Posix(Api):
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
-        return _stored(self.path, number * self.pattern.dataset_bytes, place, self.dtype)
-
 
 class FilePerProcess(Posix):
     """The same, each rank on a file of its own."""
@@ -134,16 +134,6 @@ class FilePerProcess(Posix):
 
     def _segments(self, number: int, call: int) -> list[tuple[int, int]]:
         return [(number * self.pattern.bytes + call * self.pattern.transfer, self.pattern.transfer)]
-
-    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
-        return _stored(self.path, number * self.pattern.bytes, place, self.dtype)
-
-
-def _stored(path: str, first: int, place: slice, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return some elements of a dataset that begins at byte `first` of a file."""
-    offset = first + place.start * dtype.itemsize
-    found: npt.NDArray[Any] = np.fromfile(path, dtype, place.stop - place.start, offset=offset)
-    return found
 
 
 def every_nth_block(block: int, which: int, of: int) -> MPI.Datatype:
@@ -196,9 +186,6 @@ class MpiIo(Api):
 
     def close(self) -> None:
         self._file.Close()
-
-    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
-        return _stored(self.path, number * self.pattern.dataset_bytes, place, self.dtype)
 
     def in_force(self) -> dict[str, Any]:
         return {
