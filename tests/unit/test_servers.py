@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from samples import file_specification, prepared, read_cell
 from test_workers import wait_until
 
 import hyperslab
+from hyperslab.cases.durable import repeated_writes
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.generate import generate
 from hyperslab.measure import measure
@@ -30,6 +32,7 @@ from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.servers import ServerError, connection_of, private_directory
 from hyperslab.measuring.supervise import below
+from hyperslab.measuring.throttling import Limiter
 from hyperslab.sites.mounts import Mount
 
 SECONDS = 60
@@ -128,6 +131,23 @@ def test_what_is_written_waits_for_no_server_but_the_one_after_clearing(tmp_path
         assert one.processes() == ()
         one.clear()
         assert len(one.processes()) == 2
+    finally:
+        one.stop()
+
+
+def test_beside_a_plain_write_no_server_runs(tmp_path: Path) -> None:
+    one, running = artifact()(tmp_path / "cell" / "data.little"), list[tuple[str, int]]()
+    one.directory.mkdir()
+    context: Any = SimpleNamespace(artifact=one, limiter=Limiter(), specification={"repeats": {"write": 2}})
+
+    def noted(what: str) -> Any:
+        running.append((what, len(one.processes())))
+        return {} if what == "write" else 0.0
+
+    try:
+        one.start_for_case({}, ["write"])
+        repeated_writes(context, {}, lambda: noted("plain"), lambda: noted("write"))
+        assert running == [("plain", 0), ("write", 2), ("plain", 0), ("plain", 0), ("write", 2)]
     finally:
         one.stop()
 

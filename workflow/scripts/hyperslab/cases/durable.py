@@ -122,17 +122,10 @@ def reference_first(repeat: int, repeats: int) -> bool:
     return (repeats - repeat) % 2 == 1
 
 
-def in_turn(
-    repeat: int,
-    repeats: int,
-    reference: Callable[[], float],
-    write: Callable[[], Row],
-    before_each: Callable[[], None] = lambda: None,
-) -> Row:
+def in_turn(repeat: int, repeats: int, reference: Callable[[], float], write: Callable[[], Row]) -> Row:
     """Return the columns of a timed `write`, and the seconds of the plain `reference` in turn with it."""
     row: Row = {}
     for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-        before_each()
         if plain:
             row["reference_s"] = reference()
         else:
@@ -153,11 +146,19 @@ def repeated_writes(
     discarded_s = reference()
     repeats = context.specification["repeats"]["write"]
     found: list[Row] = []
+
+    # Nothing dirty is left of the file before, which syncs its file system when removed.
+    def plain() -> float:
+        context.artifact.clear_unasked()
+        return reference()
+
+    def anew() -> Row:
+        context.artifact.clear()
+        return write()
+
     while len(found) < repeats:
         repeat = len(found)
-        # Nothing dirty is left of the file before, which syncs its file system when removed.
-        timed = in_turn(repeat, repeats, reference, write, context.artifact.clear)
-        one: Row = {"state": "write", "repeat": repeat, **row, **timed}
+        one: Row = {"state": "write", "repeat": repeat, **row, **in_turn(repeat, repeats, plain, anew)}
         found.append(one if repeat else {**one, "discarded_reference_s": discarded_s})
         written = sum(moved(each) or 0 for each in found)
         if len(found) == repeats and not context.limiter.enough("write", written, repeats):

@@ -128,6 +128,10 @@ class Artifact:
         other_file_systems.remove(self.data)
         pagecache.sync_file_system(self.directory)
 
+    def clear_unasked(self) -> None:
+        """Do so where nobody asks what serves the data before they are cleared again."""
+        self.clear()
+
     def remove(self) -> None:
         """Do so for the last time: what has served the data is not needed any more."""
         self.clear()

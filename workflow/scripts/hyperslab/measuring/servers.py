@@ -232,6 +232,12 @@ class ServerArtifact(Artifact):
         if wanted:
             self.start(self._layout)
 
+    def clear_unasked(self) -> None:
+        """Remove the data; a server that was running, or waits, waits until they are cleared again."""
+        wanted = self._wanted()
+        self.remove()
+        self._waits = wanted
+
     def remove(self) -> None:
         """End the server and remove the data."""
         self.end_server()
