@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -63,7 +65,8 @@ class FaultyStore:
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def cause(
+    @contextmanager
+    def causing(
         self,
         fault: str,
         times: int = ALWAYS,
@@ -72,14 +75,20 @@ class FaultyStore:
         method: str = "",
         after: int = 0,
         then: tuple[str, ...] = (),
-    ) -> None:
-        """Cause a fault from now on, of requests by this method alone if its own is not known; "" ends it.
+    ) -> Iterator[None]:
+        """Cause a fault while the block runs, of requests by this method alone if its own is not known; "" is
+        none. Then `caused` says how often that was.
 
         `then` are others that come once each after it.
         """
         with self._lock:
             self.fault, self.times, self.part, self.after, self.caused = fault, times, part, after, 0
             self.then, self.method = then, method
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.fault = ""
 
     def _due(self, method: str, path: str) -> str:
         """Return the fault of a request, "" for none; the bucket itself has none but that of clocks."""

@@ -92,15 +92,15 @@ class Cell(NamedTuple):
     def measured(self) -> subprocess.CompletedProcess[str]:
         return run("measure", self.spec, self.artifact, self.record, **self.users.credentials)
 
+    def measured_while(self, *fault: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Measure it while a fault is caused (`FaultyStore.causing`)."""
+        with self.users.faults.causing(*fault, **more):
+            return self.measured()
+
     def outlives(self, times: int, *fault: Any, **more: Any) -> None:
-        """Measure it while a fault (`FaultyStore.cause`) is caused so often, which it does not mind."""
-        faults = self.users.faults
-        faults.cause(*fault, **more)
-        try:
-            done = self.measured()
-            assert faults.caused == times, done.stderr
-        finally:
-            faults.cause("")
+        """Measure it while a fault is caused so often, which it does not mind."""
+        done = self.measured_while(*fault, **more)
+        assert self.users.faults.caused == times, done.stderr
         assert (done.returncode, done.stderr) == (0, "")
 
     def nothing_stays(self) -> bool:
@@ -159,13 +159,9 @@ def test_what_goes_wrong_for_ever_is_one_line_after_a_few_attempts(
     chosen = WAYS[way]
     given = written(users, store_root, tmp_path, specification(chosen, cold=1))
     first, times, then = CUT_FIRST if (way, fault) == ("hsds", "throttled") else (fault, ALWAYS, ())
-    users.faults.cause(first, times, chosen.part, method="GET", after=chosen.before, then=then)
-    try:
-        done = given.measured()
-        # Three chunks are asked for at once at most, each by itself; HSDS has a limit of its own.
-        assert (times if then else 0) < users.faults.caused <= 3 * (ATTEMPTS + (10 if way == "hsds" else 0))
-    finally:
-        users.faults.cause("")
+    done = given.measured_while(first, times, chosen.part, method="GET", after=chosen.before, then=then)
+    # Three chunks are asked for at once at most, each by itself; HSDS has a limit of its own.
+    assert (times if then else 0) < users.faults.caused <= 3 * (ATTEMPTS + (10 if way == "hsds" else 0))
     failed_in_one_line(given, done, "HSDS" if way == "hsds" else READ_FAULTS[fault])
 
 
@@ -173,11 +169,7 @@ def test_a_store_that_finds_the_clock_wrong_is_one_line(
     users: Users, store_root: Path, tmp_path: Path
 ) -> None:
     given = written(users, store_root, tmp_path, cell("zarr-s3"))
-    users.faults.cause("skewed")
-    try:
-        done = given.measured()
-    finally:
-        users.faults.cause("")
+    done = given.measured_while("skewed")
     failed_in_one_line(given, done, "RequestTimeTooSkewed")
 
 
@@ -248,11 +240,7 @@ def test_data_that_cannot_be_put_leave_nothing(
     users: Users, store_root: Path, tmp_path: Path, what: str, fault: str
 ) -> None:
     given = written(users, store_root, tmp_path, PUTS[what])
-    users.faults.cause(fault, after=1)
-    try:
-        done = given.measured()
-    finally:
-        users.faults.cause("")
+    done = given.measured_while(fault, after=1)
     failed_in_one_line(given, done, REFUSED[what, fault])
     # Nor a part of an object that was begun.
     assert not users.faults.unfinished
@@ -260,11 +248,7 @@ def test_data_that_cannot_be_put_leave_nothing(
 
 def test_a_copy_that_is_cut_short_is_not_summarised(users: Users, store_root: Path, tmp_path: Path) -> None:
     given = written(users, store_root, tmp_path, summed_cell("hdf5-s3", fetch=True, workers=1))
-    users.faults.cause("short")
-    try:
-        done = given.measured()
-    finally:
-        users.faults.cause("")
+    done = given.measured_while("short")
     failed_in_one_line(given, done, "object store")
 
 
@@ -272,17 +256,12 @@ def test_what_cannot_be_removed_is_named_and_all_else_is_removed(
     users: Users, store_root: Path, tmp_path: Path
 ) -> None:
     given = written(users, store_root, tmp_path, cell("zarr-s3", cold=1))
-    users.faults.cause("kept", ALWAYS, KEPT)
-    try:
-        done = given.measured()
-        # What is left when all else was removed is looked at once more.
-        assert users.faults.caused == 2
-        (left,) = users.listed()
-        assert KEPT in left
-    finally:
-        users.faults.cause("")
-        if users.listed():
-            users.client.delete_dir("mine/runs")
+    done = given.measured_while("kept", ALWAYS, KEPT)
+    if left := users.listed():
+        users.client.delete_dir("mine/runs")
+    # What is left when all else was removed is looked at once more.
+    assert users.faults.caused == 2
+    assert [KEPT in one for one in left] == [True]
     assert done.returncode == 0 and IN_ERRORS not in done.stderr
     assert done.stderr.count("\n") == 1
     assert "may be there" in done.stderr and "AccessDenied" in done.stderr
