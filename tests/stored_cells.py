@@ -22,7 +22,7 @@ from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring.object_store import KEY, SECRET
 from hyperslab.measuring.process import interpreter_of
 from hyperslab.sites.roots import MARKER, Root
-from hyperslab.specifications import LayoutSpecification, Specification, file_digest
+from hyperslab.specifications import CaseSpecification, LayoutSpecification, Specification, file_digest
 from hyperslab.studies.specification import text
 
 ROOT = Path(__file__).parents[1]
@@ -172,3 +172,12 @@ def variables(environment: dict[str, str]) -> dict[str, str]:
 def summed_cell(format_: str, by: str = "processes", **case: Any) -> Specification:
     """What measure is told of summaries of all planes by two workers."""
     return summed(cell(format_, cold=2), by, **case)
+
+
+def asked_cell(format_: str, requests: int, **repeats: int) -> Specification:
+    """What measure is told of two clients who ask for planes and for series, so many requests in all."""
+    case: CaseSpecification = {
+        "name": "mixed-2p", "family": "mixed", "kind": "clients", "by": "processes", "workers": 2,
+        "clients": {"map": [1, 40, 50], "series": [12, 1, 1]}, "requests": requests, "states": list(repeats),
+    }  # fmt: skip
+    return {**cell(format_, **repeats), "case": case}
