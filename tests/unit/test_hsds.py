@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -35,7 +34,6 @@ from hyperslab.measuring.supervise import below
 from hyperslab.planning.site_checks import largest_bytes, largest_files
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
-from hyperslab.specifications import CaseSpecification
 
 PROGRAM = "server_program.py"
 SECONDS = 300
@@ -456,61 +454,6 @@ def test_nothing_is_told_and_nothing_stays_when_the_cell_is_killed(
     left = [file for place in (disk_root, tmp_path) for file in place.rglob("*") if file.is_file()]
     assert left
     assert not [file for file in left if connection.password.encode() in file.read_bytes()]
-
-
-def _processes(cell: int, word: bytes) -> list[int]:
-    """Those below a cell with this word in their command."""
-    found = []
-    for process in below(cell):
-        with suppress(OSError):
-            if word in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
-                found.append(process)
-    return found
-
-
-def _waited(process: int) -> int:
-    """How often a process has waited for something, such as an answer."""
-    with suppress(OSError):
-        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-        return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-    return 0
-
-
-@pytest.mark.faults
-def test_a_server_that_is_killed_while_clients_ask_it_is_one_line_and_no_result(
-    disk_root: Path, tmp_path: Path, written: Path, python: str
-) -> None:
-    # Warm, since for what is cold it is started anew.
-    spec = read_cell(STORED, (1, 1, 1), {"warm": 1})
-    case: CaseSpecification = {
-        "name": "mixed-2p", "family": "mixed", "kind": "clients", "by": "processes", "workers": 2,
-        "clients": {"map": [1, 50, 60], "series": [7, 1, 1]}, "requests": 50_000, "states": ["warm"],
-    }  # fmt: skip
-    artifact, record = disk_root / "study" / "layout" / "mixed.r0", tmp_path / "mixed.r0.json"
-    shutil.copytree(written, artifact)
-    _, measure = commands({**spec, "case": case}, artifact, record, python)
-    cell = subprocess.Popen(measure, cwd=ROOT, env=variables(), stderr=subprocess.PIPE, text=True)
-    try:
-        clients: list[int] = []
-
-        def asking() -> bool:
-            """Whether all clients wait for one answer after the other, as none does before it may ask."""
-            clients[:] = _processes(cell.pid, b"--multiprocessing-fork")
-            return len(clients) == 2 and min(map(_waited, clients)) > 30
-
-        assert wait_until(asking)
-        (data,) = _processes(cell.pid, b"--node_type=dn")
-        connection, processes = servers.connection_of(str(artifact / "data.hsds")), below(cell.pid)
-        os.kill(data, signal.SIGKILL)
-        _, said = cell.communicate(timeout=SECONDS)
-    finally:
-        cell.kill()
-        cell.wait()
-    assert cell.returncode == 1 and said.count("\n") == 1, said
-    assert re.search(r"ChildProcessError: worker \d of 2: ServerError: (HSDS has ended|no server of)", said)
-    assert not record.exists() and not artifact.exists()
-    assert wait_until(lambda: not any(map(alive, processes)))
-    assert not Path(connection.directory).exists()
 
 
 def _told(process: int) -> bytes:
