@@ -67,6 +67,13 @@ def alive(pid: int) -> bool:
         return False
 
 
+def age(process: int) -> float:
+    """Seconds for which a process has run."""
+    ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return uptime - ticks / os.sysconf("SC_CLK_TCK")
+
+
 def ports(*processes: int) -> list[int]:
     """Ports of loopback on which processes listen, none of those that have ended."""
     found = []

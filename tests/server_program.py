@@ -1,4 +1,4 @@
-"""What tests run in the environment of a format behind a server: server_program.py WHAT FORMAT DIRECTORY
+"""What tests run in the environment of a format behind a server: server_program.py FORMAT DIRECTORY
 
 One line of JSON says what was found.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from process_tree import age, called
 from samples import read_cell, summed, values_of
 from server_cells import SHAPE, behind
 
@@ -25,7 +26,7 @@ from hyperslab.data.daily_grid import MISSING
 from hyperslab.data.models import open_content
 from hyperslab.data.selections import Box
 from hyperslab.data.values import DAILY_GRID, Values
-from hyperslab.measuring import machine, servers
+from hyperslab.measuring import servers, supervise
 from hyperslab.measuring.servers import connection_of
 from hyperslab.measuring.workers import Workers
 
@@ -69,35 +70,34 @@ def summarised(format_: Any, path: str, spec: Any, values: Values) -> list[int]:
     return [row["processes"] for row in outcome.repeats]
 
 
-def codecs(format_name: str, directory: Path) -> Any:
+def codecs(format_: Any, path: str, artifact: Any) -> Any:
     """Write one dataset after the other, as JSON and with filters, and read the last from a server that
     starts anew, which has nothing of it in memory.
     """
     found = {}
     chosen: dict[str, Any] = {"json": {"transfer": "json", "dtype": "float64"}}
     chosen |= {name: {"filters": [{"name": name}]} for name in FILTERS}
-    with served(behind(format_name, nodes=2), directory) as (format_, path, artifact):
-        import h5pyd
+    import h5pyd
 
-        # Folders are there when a server is up: a write whose time is taken makes none.
-        h5pyd.Folder = None
-        for name, more in chosen.items():
-            spec = behind(format_name, **more)
-            if name == "json":
-                opened = format_.create(path, spec)
-                opened.write(WHOLE, values_of(spec).block(WHOLE.origin, WHOLE.extent))
-                opened.flush()
-                opened.close()
-            else:
-                format_.generate(path, spec, values_of(spec))
-            opened = format_.open(path, spec)
-            compression = opened.dataset.compression
+    # Folders are there when a server is up: a write whose time is taken makes none.
+    h5pyd.Folder = None
+    for name, more in chosen.items():
+        spec = behind("hsds", **more)
+        if name == "json":
+            opened = format_.create(path, spec)
+            opened.write(WHOLE, values_of(spec).block(WHOLE.origin, WHOLE.extent))
+            opened.flush()
             opened.close()
-            if name == FILTERS[-1]:
-                before = artifact.processes()
-                artifact.restart()
-                assert len(before) == 4 and not set(before) & set(artifact.processes())
-            found[name] = [right(format_, path, spec), compression]
+        else:
+            format_.generate(path, spec, values_of(spec))
+        opened = format_.open(path, spec)
+        compression = opened.dataset.compression
+        opened.close()
+        if name == FILTERS[-1]:
+            before = artifact.processes()
+            artifact.restart()
+            assert len(before) == 4 and not set(before) & set(artifact.processes())
+        found[name] = [right(format_, path, spec), compression]
     return found
 
 
@@ -171,13 +171,31 @@ def held(artifact: Any) -> list[str]:
     return [file for file in found if file.startswith(os.path.realpath(artifact.data))]
 
 
+def said_while_killed(artifact: Any, path: str, spec: Any) -> str:
+    """What is said by two workers who ask a server of which a process is killed meanwhile."""
+    workers = Workers(Reader, [(spec, path)] * 2)
+    try:
+        workers.prepare(None)
+        victim = max(artifact.processes())
+        # It has been there long enough to be missed, and takes part in answers.
+        assert wait_until(lambda: age(victim) > 2 * supervise.LOOKS * supervise.LOOK_S)
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(victim, signal.SIGKILL))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        return said(workers.go)
+    finally:
+        workers.kill()
+
+
 def faults(format_name: str, directory: Path) -> Any:
-    """Summarise daily grids; ask with a wrong password, then of a server that is killed while it is asked."""
-    spec: Any = behind(format_name)
+    """Summarise daily grids; ask with a wrong password, then of a server that was killed."""
+    hsds = format_name == "hsds"
+    spec: Any = behind(format_name, **({"nodes": 2} if hsds else {}))
     spec["dataset"]["fill"] = DAILY_GRID
     values = open_content(spec["dataset"])
     found: dict[str, Any] = {}
     with served(spec, directory) as (format_, path, artifact):
+        if hsds:
+            found["codecs"] = codecs(format_, path, artifact)
         format_.generate(path, spec, values)
         connection = connection_of(path)
         place = Path(connection.directory, servers.CONNECTION)
@@ -190,29 +208,23 @@ def faults(format_name: str, directory: Path) -> Any:
         found["connections"] = connections(format_, path, spec)
         found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
         found["summarised"] = summarised(format_, path, spec, values)
-        workers = Workers(Reader, [(spec, path)] * 2)
-        try:
-            workers.prepare(None)
-            victim = max(artifact.processes())
-            assert wait_until(lambda: machine.largest_memory_bytes(victim) > 0)
-            # It takes part in answers, and is there long enough to be missed.
-            signal.setitimer(signal.ITIMER_REAL, 2.5)
-            signal.signal(signal.SIGALRM, lambda *_: os.kill(victim, signal.SIGKILL))
-            found["killed"] = said(workers.go)
-        finally:
-            workers.kill()
-        found["words"] = connection.password in json.dumps(found)
+        if hsds:
+            # Of those who ask when a node is killed tests/unit/test_store_faults.py has some.
+            (node,) = (one for one in artifact.processes() if called(one, "--node_type=sn"))
+            os.kill(node, signal.SIGKILL)
+        else:
+            found["killed"] = said_while_killed(artifact, path, spec)
         assert wait_until(lambda: not artifact.processes())
         found["gone"] = said(lambda: format_.open(path, spec))
+        found["words"] = connection.password in json.dumps(found)
     found["stopped"] = said(lambda: format_.open(path, spec))
     return found
 
 
 def main() -> None:
     """Run the command."""
-    what, format_, directory = sys.argv[1:]
-    found = {"codecs": codecs, "faults": faults}[what](format_, Path(directory))
-    print(json.dumps(found, default=str))
+    format_, directory = sys.argv[1:]
+    print(json.dumps(faults(format_, Path(directory)), default=str))
 
 
 if __name__ == "__main__":

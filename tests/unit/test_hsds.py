@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +28,7 @@ from hyperslab.formats.hsds import array, inspection, server, transfer
 from hyperslab.layouts import environments, layout_of
 from hyperslab.layouts.chunks import chunk_count
 from hyperslab.layouts.hsds import ENVIRONMENT
-from hyperslab.measuring import machine, servers
+from hyperslab.measuring import servers
 from hyperslab.measuring.supervise import below
 from hyperslab.planning.site_checks import largest_bytes, largest_files
 from hyperslab.records import read_record
@@ -40,7 +39,7 @@ SECONDS = 300
 STATES = {"cold": 1, "warm": 2}
 FIRST_REQUEST = 2**16
 FILTERS = [{"name": "gzip", "level": 4}, {"name": "fletcher32"}]
-# What cells here have in common: a server that takes on the requests of several clients.
+# On a server that takes on more tasks at once than by itself.
 STORED = behind("hsds", FILTERS, tasks=2000)
 
 
@@ -54,19 +53,6 @@ def python(require: Callable[[str | None], None]) -> str:
 def disk_root(disk: Path) -> Iterator[Path]:
     with prepared(disk) as root:
         yield root
-
-
-@pytest.fixture(scope="module")
-def written(disk: Path, python: str, forked_cells: None) -> Iterator[Path]:
-    """An artifact with the data of a cell, which was written once."""
-    with prepared(disk) as root:
-        artifact = root / "study" / "layout" / "box.r0"
-        write, _ = commands(read_cell(STORED, (3, 10, 60), STATES), artifact, root / "record")
-        done = subprocess.run(
-            write, cwd=ROOT, env=variables(), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        yield artifact
 
 
 # ---- what a study may say
@@ -357,17 +343,15 @@ def test_nodes_end_with_what_has_started_them_also_where_that_is_killed() -> Non
 # ---- a real server
 
 
-def test_selections_come_from_the_server_which_is_counted(
-    disk_root: Path, tmp_path: Path, written: Path
-) -> None:
+@pytest.mark.usefixtures("forked_alike", "python")
+def test_selections_come_from_the_server_which_is_counted(disk_root: Path, tmp_path: Path) -> None:
     spec = read_cell(STORED, (3, 10, 60), STATES)
     artifact, record = disk_root / "study" / "layout" / "box.r0", tmp_path / "cells" / "mine" / "box.r0.json"
-    shutil.copytree(written, artifact)
-    _, measure = commands(spec, artifact, record)
-    done = subprocess.run(
-        measure, cwd=ROOT, env=variables(), capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    for words in commands(spec, artifact, record):
+        done = subprocess.run(
+            words, cwd=ROOT, env=variables(), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
     found: Any = read_record(record)
     assert found["skipped"] == {} and found["versions"]["hsds"] == "1.0.2"
     assert found["file"]["chunks"] == found["file"]["chunks_predicted"] == chunk_count(SHAPE, CHUNKS)
@@ -396,18 +380,18 @@ class _Array:
     nbytes = 7 * 50 * 60 * 4
 
 
-def test_filters_and_json_come_back_equal_from_another_server_too(disk_root: Path, python: str) -> None:
-    found = said_by(python, PROGRAM, "codecs", "hsds", str(disk_root / "cell"))
+@pytest.fixture(scope="module")
+def served(disk: Path, python: str) -> Any:
+    """What a server says that starts anew, is asked for summaries, then with a wrong password, and then killed."""
+    with prepared(disk) as root:
+        return said_by(python, PROGRAM, "hsds", str(root / "cell"))
+
+
+def test_filters_and_json_come_back_equal_from_another_server_too(served: Any) -> None:
+    found = served["codecs"]
     assert all(right for right, _ in found.values()), found
     asked = {"lz4": "lz4", "lz4hc": "lz4hc", "blosclz": "blosclz", "json": None}
     assert {name: compression for name, (_, compression) in found.items()} == asked
-
-
-@pytest.fixture(scope="module")
-def served(disk: Path, python: str) -> Any:
-    """What a server says that is asked for summaries, then with a wrong password, and then killed."""
-    with prepared(disk) as root:
-        return said_by(python, PROGRAM, "faults", "hsds", str(root / "cell"))
 
 
 def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> None:
@@ -420,49 +404,5 @@ def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
     assert served["connections"] == 1
     assert all(len(str(line).splitlines()) == 1 for line in served.values())
     assert served["password"] == "ServerError: HSDS refuses the password of user hyperslab (status 401)"
-    assert "of 2: ServerError: HSDS " in served["killed"]
     assert "ServerError: HSDS has ended while it was asked" in served["gone"]
     assert "ServerError: no server of" in served["stopped"]
-
-
-def test_nothing_is_told_and_nothing_stays_when_the_cell_is_killed(
-    disk_root: Path, tmp_path: Path, written: Path
-) -> None:
-    spec = read_cell(STORED, (3, 10, 60), {"session": 10**5})
-    artifact, record = disk_root / "study" / "layout" / "box.r0", tmp_path / "box.r0.json"
-    shutil.copytree(written, artifact)
-    # As where nobody forks: it goes on in the environment of HSDS.
-    _, measure = commands(spec, artifact, record, sys.executable)
-    with (tmp_path / "log").open("wb") as log:
-        cell = subprocess.Popen(measure, cwd=ROOT, env=variables(), stdout=log, stderr=log)
-    try:
-        # Service node, data node, what starts them, and what watches over these.
-        assert wait_until(lambda: len(below(cell.pid)) >= 4 and _asked(cell.pid))
-        processes = below(cell.pid)
-        connection = servers.connection_of(str(artifact / "data.hsds"))
-        told = [_told(process) for process in [cell.pid, *processes]]
-        # One may just have ended.
-        assert sum(map(bool, told)) >= 4
-        assert not any(connection.password.encode() in words for words in told)
-        cell.send_signal(signal.SIGKILL)
-        cell.wait(SECONDS)
-        assert wait_until(lambda: not any(map(alive, processes)))
-        assert wait_until(lambda: not Path(connection.directory).exists())
-    finally:
-        cell.kill()
-        cell.wait()
-    left = [file for place in (disk_root, tmp_path) for file in place.rglob("*") if file.is_file()]
-    assert left
-    assert not [file for file in left if connection.password.encode() in file.read_bytes()]
-
-
-def _told(process: int) -> bytes:
-    """What a process was told, nothing where it has ended."""
-    with suppress(OSError):
-        return b"".join(Path(f"/proc/{process}/{name}").read_bytes() for name in ("cmdline", "environ"))
-    return b""
-
-
-def _asked(cell: int) -> bool:
-    """Whether a cell's server has been asked: its data node has some of the chunks in memory."""
-    return sum(map(machine.largest_memory_bytes, below(cell))) > 2**27 and os.path.exists(f"/proc/{cell}/io")

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from process_tree import alive, children
+from process_tree import alive, below, children
 from stored_cells import (
+    BEFORE_VALUES,
     LAYOUTS,
     ROOT,
     SECONDS,
@@ -35,6 +36,7 @@ import hyperslab
 from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.object_store.address import PATIENCE_SECONDS
 from hyperslab.measuring.object_store.artifact import MOST_PARTS, part_bytes, patience_seconds
+from hyperslab.measuring.servers import connection_of
 from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
@@ -186,26 +188,44 @@ def test_several_clients_ask_a_store_at_once(
 
 
 # One that has no server is killed in test_store_faults.py, while it puts its objects.
-def test_a_killed_cell_leaves_no_object_no_gateway_and_no_server(
+def test_nothing_is_told_and_nothing_stays_when_a_cell_with_a_server_is_killed(
     users: Users, store_root: Path, tmp_path: Path
 ) -> None:
     put_store(store_root, users.site)
-    spec, artifact = cell("hsds-s3", session=10**6), store_root / "s" / "l" / "box.r0"
+    spec, artifact = cell("hsds-s3", session=10**5), store_root / "s" / "l" / "box.r0"
     fill(spec, artifact)
-    measuring = subprocess.Popen(
-        words("measure", spec, artifact, tmp_path / "r"), cwd=ROOT, env=variables(users.credentials)
-    )
+    command, asked = words("measure", spec, artifact, tmp_path / "r"), users.faults.gets
+    with (tmp_path / "log").open("wb") as log:
+        measuring = subprocess.Popen(
+            command, cwd=ROOT, env=variables(users.credentials), stdout=log, stderr=log
+        )
     try:
-        # The gateway, and what watches over the server.
-        assert wait_until(lambda: len(children(measuring.pid)) == 2 and users.listed())
-        left = children(measuring.pid)
+        assert wait_until(lambda: users.faults.gets > asked + BEFORE_VALUES)
+        # The gateway, and what watches over the server, which is a service node, a data node and what starts them.
+        assert len(children(measuring.pid)) == 2
+        connection, processes = connection_of(str(artifact / "data.hsds-s3")), below(measuring.pid)
+        told = [_told(process) for process in [measuring.pid, *processes]]
+        # One may just have ended.
+        assert sum(map(bool, told)) >= 6
+        assert not any(connection.password.encode() in one for one in told)
         os.kill(measuring.pid, signal.SIGKILL)
         measuring.wait(SECONDS)
-        assert wait_until(lambda: not any(map(alive, left)))
+        assert wait_until(lambda: not any(map(alive, processes)))
+        assert wait_until(lambda: not Path(connection.directory).exists())
         assert users.listed() == []
     finally:
         measuring.kill()
         measuring.wait()
+    left = [file for place in (store_root, tmp_path) for file in place.rglob("*") if file.is_file()]
+    assert left
+    assert not [file for file in left if connection.password.encode() in file.read_bytes()]
+
+
+def _told(process: int) -> bytes:
+    """What a process was told, nothing where it has ended."""
+    with suppress(OSError):
+        return b"".join(Path(f"/proc/{process}/{name}").read_bytes() for name in ("cmdline", "environ"))
+    return b""
 
 
 # what a site or the environment has wrong -> what the one line says before anything runs

@@ -53,7 +53,7 @@ def test_it_is_read_only_and_knows_few_types(tmp_path: Path) -> None:
     assert "DAP2 knows" in mistake(tmp_path, content)
 
 
-@pytest.mark.usefixtures("forked_cells", "python")
+@pytest.mark.usefixtures("forked_alike", "python")
 def test_selections_come_from_the_server(disk: Path, tmp_path: Path) -> None:
     filters = [{"name": "shuffle"}, {"name": "gzip", "level": 4}]
     spec = read_cell(behind("opendap", filters), (3, 10, 60), STATES)
@@ -78,7 +78,7 @@ def test_selections_come_from_the_server(disk: Path, tmp_path: Path) -> None:
 def served(disk: Path, python: str) -> Any:
     """What a server says that is asked for summaries, then with a wrong password, and then killed."""
     with prepared(disk) as root:
-        return said_by(python, "server_program.py", "faults", "opendap", str(root / "cell"))
+        return said_by(python, "server_program.py", "opendap", str(root / "cell"))
 
 
 def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> None:

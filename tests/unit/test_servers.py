@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from little_server import artifact
-from process_tree import alive
+from process_tree import age, alive
 from samples import file_specification, prepared, read_cell
 from test_workers import wait_until
 
@@ -193,7 +193,7 @@ def test_its_processes_count(started: Any) -> None:
 def test_a_server_of_which_a_process_ends_is_ended_whole(started: Any, monkeypatch: Any) -> None:
     connection, processes = connection_of(str(started.data)), started.processes()
     # So long that it is no passing helper.
-    assert wait_until(lambda: all(_age(process) > 3 for process in processes))
+    assert wait_until(lambda: all(age(process) > 3 for process in processes))
     os.kill(processes[-1], signal.SIGKILL)
     assert wait_until(lambda: not any(map(alive, processes)))
     assert wait_until(connection.ended)
@@ -211,13 +211,6 @@ def test_the_password_goes_with_the_cell_where_what_watches_over_its_server_was_
         for process in processes:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-
-
-def _age(process: int) -> float:
-    """Seconds for which a process has run."""
-    ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
-    uptime = float(Path("/proc/uptime").read_text().split()[0])
-    return uptime - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_server_that_does_not_come_up_is_one_line_with_its_last_words(tmp_path: Path) -> None:

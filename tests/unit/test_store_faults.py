@@ -20,6 +20,7 @@ from forked_cells import job
 from process_tree import alive, below, called, named, ports
 from samples import write_cell
 from stored_cells import (
+    BEFORE_VALUES,
     LAYOUTS,
     ROOT,
     SECONDS,
@@ -37,19 +38,12 @@ from stored_cells import (
 )
 from test_workers import wait_until
 
-from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import ATTEMPTS
 from hyperslab.measuring.servers import PLACE
 from hyperslab.records import read_record
 from hyperslab.specifications import Specification
 
 pytestmark = pytest.mark.usefixtures("forked_cells")
-
-
-# Before its first question a cell gets objects to time its gateway.
-CONTROL_GETS = 2 * len(control.SIZES) * (control.PAIRS + 1)
-# A server that is started, and started anew, gets so many descriptions.
-BEFORE_CHUNKS = 9
 
 
 class Way(NamedTuple):
@@ -355,7 +349,7 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
 
         def reading() -> bool:
             # A gateway listens once the store that it has started has answered.
-            return users.faults.gets > asked + CONTROL_GETS + BEFORE_CHUNKS or (
+            return users.faults.gets > asked + BEFORE_VALUES or (
                 chosen.started and bool(ports(*found_gateways()))
             )
 
