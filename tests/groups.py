@@ -14,8 +14,8 @@ from xdist.workermanage import WorkerController
 # Directories and modules that mostly wait: for Slurm, for runs, for stores with faults. Begun in this order:
 # what takes minutes on one worker goes first.
 WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
-# Modules that begin with one clone, measured up to its report, and those whose tests look at the syntax trees
-# of all modules, which a process makes once.
+# Modules that begin with one clone, measured up to its report, those whose tests look at the syntax trees of
+# all modules, which a process makes once, and those whose cells lie in one store and have the same parents.
 OF_ONE_CLONE = (
     "test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py", "test_run_requests.py",
 )  # fmt: skip
@@ -23,12 +23,14 @@ PARSING = (
     "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_mpi_environment.py",
     "test_releases.py", "test_snakemake_patches.py", "test_structure.py",
 )  # fmt: skip
+OF_ONE_STORE = ("test_store_faults.py", "test_object_stores.py")
 # A module about the process that forks runs waits with one that needs it: workers that compute need none.
 FORKING = ("test_preloaded.py", "test_refusals.py")
 # Of one worker, as those of the one cluster are.
 TOGETHER = {
     **dict.fromkeys(OF_ONE_CLONE, "workflow/one clone"),
     **dict.fromkeys(FORKING, "workflow/refusals"),
+    **dict.fromkeys(OF_ONE_STORE, "workflow/one store"),
     **dict.fromkeys(PARSING, "parsing"),
 }
 

@@ -63,29 +63,15 @@ def memory(require: Callable[[str | None], None]) -> Iterator[Path]:
     require("no file system in memory at /dev/shm")
 
 
-def _own(patch: pytest.MonkeyPatch, place: Path) -> None:
-    """Have processes lock the node, and keep temporary files, in a new place."""
-    place.mkdir()
-    patch.setenv("TMPDIR", str(place))
-    patch.setenv(VARIABLE, str(place))
-    patch.setattr(tempfile, "tempdir", str(place))
-    patch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
-
-
 @pytest.fixture
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of other users and tests on this node neither wait for these nor hold them up."""
-    _own(monkeypatch, tmp_path / "tmp")
-
-
-@pytest.fixture(scope="module")
-def forked_cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Cells of a module are forked, as those of a run are, with locks of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        _own(patch, tmp_path_factory.mktemp("forked") / "tmp")
-        with fork_server(os.environ) as name:
-            patch.setenv(run_forked.VARIABLE, name)
-            yield
+    # Where processes lock the node, and keep temporary files.
+    (place := tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setenv(VARIABLE, str(place))
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
 
 
 @pytest.fixture(scope="session")
@@ -149,14 +135,14 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
     return replace
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store_python(require: Callable[[str | None], None]) -> str:
     """The interpreter that has the clients of object stores; that of HSDS is made, too."""
     interpreter(HSDS, require)
     return interpreter("object-store", require)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def users(store_python: str) -> Iterator[Users]:
     """A store of which only one user may read and write."""
     with store_of_users(store_python) as found:

@@ -382,7 +382,7 @@ class _Array:
 
 @pytest.fixture(scope="module")
 def served(disk: Path, python: str) -> Any:
-    """What a server says that starts anew, is asked for summaries, then with a wrong password, and then killed."""
+    """What a server says that starts anew, is asked for summaries, with a wrong password, and is killed."""
     with prepared(disk) as root:
         return said_by(python, PROGRAM, "hsds", str(root / "cell"))
 

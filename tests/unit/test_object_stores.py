@@ -44,11 +44,11 @@ from hyperslab.specifications import Specification
 from hyperslab.studies.specification import text
 from hyperslab.validation.errors import ConfigurationError
 
-pytestmark = pytest.mark.usefixtures("forked_cells")
+pytestmark = pytest.mark.usefixtures("forked_alike")
 
 
-# What goes wrong for a moment while values are read; then a request is throttled and one is cut. What s3fs reads
-# first is no selection, and of all clients it asks again after 429, too. HSDS gets each chunk by itself.
+# What goes wrong for a moment while values are read; then a request is throttled and one is cut. What s3fs
+# reads first is no selection, and of all clients it asks again after 429, too. HSDS gets each chunk by itself.
 MOMENTS: dict[str, dict[str, Any]] = {
     "hdf5-s3": {"fault": "busy", "part": "data.h5", "after": 1},
     "hsds-s3": {"fault": "throttled", "part": "/0_"},
@@ -201,7 +201,7 @@ def test_nothing_is_told_and_nothing_stays_when_a_cell_with_a_server_is_killed(
         )
     try:
         assert wait_until(lambda: users.faults.gets > asked + BEFORE_VALUES)
-        # The gateway, and what watches over the server, which is a service node, a data node and what starts them.
+        # The gateway, and what watches over the server: a service node, a data node and what starts them.
         assert len(children(measuring.pid)) == 2
         connection, processes = connection_of(str(artifact / "data.hsds-s3")), below(measuring.pid)
         told = [_told(process) for process in [measuring.pid, *processes]]

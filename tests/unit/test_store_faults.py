@@ -43,7 +43,7 @@ from hyperslab.measuring.servers import PLACE
 from hyperslab.records import read_record
 from hyperslab.specifications import Specification
 
-pytestmark = pytest.mark.usefixtures("forked_cells")
+pytestmark = pytest.mark.usefixtures("forked_alike")
 
 
 class Way(NamedTuple):
