@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("forked_alike")
 
 
 # What goes wrong for a moment while values are read; then a request is throttled and one is cut. What s3fs
-# reads first is no selection, and of all clients it asks again after 429, too. HSDS gets each chunk by itself.
+# reads first is no selection, and of all clients it asks again after 429. HSDS gets each chunk by itself.
 MOMENTS: dict[str, dict[str, Any]] = {
     "hdf5-s3": {"fault": "busy", "part": "data.h5", "after": 1},
     "hsds-s3": {"fault": "throttled", "part": "/0_"},

@@ -77,6 +77,11 @@ def specification(way: Way, **repeats: int) -> Specification:
     return {**spec, "layout": layout}
 
 
+def measuring_now() -> list[int]:
+    """The process of a cell that this one's server has forked, and those of its name below it."""
+    return [process for process in below(os.getpid()) if named(process, "measure")]
+
+
 class Cell(NamedTuple):
     """A cell whose data were written: where, and where its record would be."""
 
@@ -84,6 +89,10 @@ class Cell(NamedTuple):
     artifact: Path
     record: Path
     users: Users
+
+    def forked(self) -> list[str]:
+        """The command that measures it, forked as those of a run are."""
+        return job("hyperslab.measure", *told(self.spec, self.artifact, self.record))
 
     def measured(self) -> subprocess.CompletedProcess[str]:
         return run("measure", self.spec, self.artifact, self.record, **self.users.credentials)
@@ -271,17 +280,19 @@ def test_a_cell_that_is_killed_while_it_puts_objects_leaves_none(
     # A line on which all of it takes some seconds.
     put_store(store_root, {**users.site, "bandwidth": 20_000})
     before = users.faults.puts
+    # A terminal that is closed says so to all of its group, to which what is forked does not belong.
+    told_all = how == signal.SIGHUP
     measuring = subprocess.Popen(
-        words("measure", spec, given.artifact, given.record), cwd=ROOT,
-        env=variables(users.credentials), stderr=subprocess.DEVNULL,
+        words("measure", spec, given.artifact, given.record) if told_all else given.forked(),
+        cwd=ROOT, env=variables(users.credentials), stderr=subprocess.DEVNULL,
         # Whoever runs the tests may have it ignored (nohup).
         preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )  # fmt: skip
     try:
         assert wait_until(lambda: users.faults.puts > before) and users.listed()
-        everybody = below(measuring.pid)
-        # A terminal that is closed says so to all of its group.
-        for process in (measuring.pid, *(everybody if how == signal.SIGHUP else ())):
+        asked = measuring.pid if told_all else measuring_now()[0]
+        everybody = below(asked)
+        for process in (asked, *(everybody if told_all else ())):
             os.kill(process, how)
         measuring.wait(SECONDS)
         # Who is told to end waits for that: with it a job of Slurm's may end, and its gateway at once.
@@ -315,11 +326,6 @@ KILLS = {
 }
 
 
-def measuring_now() -> list[int]:
-    """The process of a cell that this one's server has forked, and those of its name below it."""
-    return [process for process in below(os.getpid()) if named(process, "measure")]
-
-
 @pytest.mark.parametrize("name", KILLS)
 def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
     users: Users, store_root: Path, tmp_path: Path, name: str
@@ -336,7 +342,7 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
         put_store(store_root, STORE)
     with (tmp_path / "log").open("wb") as log:
         asking = subprocess.Popen(
-            job("hyperslab.measure", *told(spec, given.artifact, given.record)), cwd=ROOT,
+            given.forked(), cwd=ROOT,
             env=variables(users.credentials), stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
     asked = users.faults.gets
