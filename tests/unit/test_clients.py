@@ -91,7 +91,7 @@ def test_every_answer_is_compared_and_counted(disk: Path) -> None:
         assert all(row["resident_before"] < 0.01 and row["requested_bytes"] > 0 for row in cold)
         other = file_specification(SHAPE, (2, 4, 10), dtype="int16")
         with pytest.raises(VerificationError, match=r"request \d of run 0, state warm, differs"):
-            clients_case.run(Context(spec, format_, context.path, values_of(other), False))
+            clients_case.run(Context(cell(1, warm=1), format_, context.path, values_of(other), False))
 
 
 def test_each_warm_run_begins_with_what_the_last_one_left(
@@ -347,7 +347,8 @@ def test_no_label_is_cut_where_ticks_have_more_digits(longer: float) -> None:
 
 def test_many_layouts_are_told_apart_by_their_looks() -> None:
     names = [f"l{number:02}" for number in range(12)]
-    table = pd.concat([rows().query("layout == 'a'").assign(layout=name) for name in names])
+    one = rows().query("layout == 'a' and state == 'warm'")
+    table = pd.concat([one.assign(layout=name) for name in names])
     cases = {name: {**case, "layouts": names} for name, case in STUDY["cases"].items()}
     data = FigureData(table, summarise(table), {}, {}, {**STUDY, "layouts": names, "cases": cases})
     figure = figures.draw("clients-mix", "disk", data)

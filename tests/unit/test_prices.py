@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from figure_samples import STUDY, data, data_of, repeats, texts
+from figure_samples import STUDY, data, repeats, texts
+from matplotlib.figure import Figure
 from report_samples import CONFIRM, MAIN, inputs, measured, meta
 from studies import BASE, load, mistake
 
@@ -146,8 +147,7 @@ def test_of_many_answers_to_clients_one_is_priced(rows: pd.DataFrame) -> None:
 
 def test_the_report_has_a_table_where_the_study_has_prices() -> None:
     given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
-    titles = [table.title for block in build_page(Inputs(**given)).sites[0].blocks for table in block.tables]
-    assert "What an answer and a month cost" not in titles
+    assert prices_table(gather(Inputs(**given)), "disk", None) is None
     given["study"] = meta(prices=PRICES)
     page = build_page(Inputs(**given))
     (table,) = (
@@ -160,31 +160,37 @@ def test_the_report_has_a_table_where_the_study_has_prices() -> None:
     assert [column.name for column in table.columns[:3]] == ["Layout", "Kept", "EUR for 1,000 × some slices"]
 
 
+def drawn(table: pd.DataFrame, **prices: Any) -> Figure:
+    """The figure of these repeats of a study with prices."""
+    study = {**STUDY, "prices": {**PRICES, **prices}}
+    return figures.draw("prices", "disk", dataclasses.replace(data(), measurements=table, study=study))
+
+
 def test_the_figure_names_every_layout() -> None:
-    priced = {**STUDY, "prices": PRICES}
-    figure = figures.draw("prices", "disk", dataclasses.replace(data(), study=priced))
+    figure = drawn(repeats().assign(throttled_s=0.0))
     assert figure.axes[0].get_xlabel() == "what a month costs [EUR]"
     said = {text.get_text() for text in figure.axes[0].texts}
     assert {"contiguous", "4x4x256", "auto"} <= said
+    # Nothing of the other site.
+    assert {name for name in said if name.startswith("contiguous")} == {"contiguous"}
     assert any("made up, 2026-01-31" in text.get_text() for text in figure.texts)
     assert "an answer: a cold one with its opening, and with copying where that comes first;" in texts(figure)
+    assert "times: means where a limit" not in texts(figure)
 
 
 @pytest.mark.parametrize(("state", "said"), [("warm", "a warm one"), ("session", "a selection of a session")])
 def test_the_figure_says_of_which_state_an_answer_is(state: str, said: str) -> None:
     one = repeats().query(f"site == 'disk' and state == '{state}'")
-    figure = figures.draw("prices", "disk", data_of(one, study={**STUDY, "prices": PRICES}))
+    figure = drawn(one)
     assert f"an answer: {said}; geometric mean over the cases" in texts(figure)
     assert "opening" not in texts(figure)
 
 
 def test_one_figure_has_the_layouts_of_all_sites_where_they_are_wanted_together() -> None:
     # Measured at the sites disk and memory.
-    for together, names in ((True, {"contiguous", "contiguous at memory"}), (False, {"contiguous"})):
-        priced = {**STUDY, "prices": {**PRICES, "together": together}}
-        figure = figures.draw("prices", "disk", dataclasses.replace(data(), study=priced))
-        said = {text.get_text() for text in figure.axes[0].texts}
-        assert {name for name in said if name.startswith("contiguous")} == names
+    figure = drawn(repeats(), together=True)
+    said = {text.get_text() for text in figure.axes[0].texts}
+    assert {name for name in said if name.startswith("contiguous")} == {"contiguous", "contiguous at memory"}
 
 
 def with_prices(**prices: Any) -> dict[str, Any]:
@@ -258,6 +264,4 @@ def test_table_and_figure_say_where_seconds_are_means() -> None:
     assert said not in note_of(cold) and "medians over all repeats; a month" in note_of(cold)
     # A warm read comes from memory, which no limit holds back.
     assert said not in note_of(cold.assign(state="warm", throttled_s=1.0))
-    for throttled_s, told in ((1.0, True), (0.0, False)):
-        held = data_of(repeats().assign(throttled_s=throttled_s), study={**STUDY, "prices": PRICES})
-        assert ("times: means where a limit" in texts(figures.draw("prices", "disk", held))) == told
+    assert "times: means where a limit" in texts(drawn(repeats().assign(throttled_s=1.0)))
