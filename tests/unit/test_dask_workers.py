@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ def python(require: Callable[[str | None], None]) -> str:
     return interpreter(NAME, require)
 
 
-def started(root: Path, record: Path, **changes: Any) -> subprocess.Popen[str]:
-    """The program that measures, at work on a collection of months."""
+def started(root: Path, record: Path, python: str = sys.executable, **changes: Any) -> subprocess.Popen[str]:
+    """The program that measures, begun in an interpreter, at work on a collection of months."""
     spec = json.loads(
         load(record.parent, study(cases={"days": {**CASE, **changes}})).cell_text("month", "days-2d", "r0")
     )
@@ -48,7 +49,8 @@ def started(root: Path, record: Path, **changes: Any) -> subprocess.Popen[str]:
     data.parent.mkdir()
     formats.format_of(spec["layout"]).generate(str(data), spec, open_content(spec["dataset"]))
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command(spec, root, record), cwd=ROOT, **pipes)
+    _, *words = command(spec, root, record)
+    return subprocess.Popen([python, *words], cwd=ROOT, **pipes)
 
 
 def workers_of(parent: int) -> list[int]:
@@ -71,8 +73,9 @@ def test_the_workers_find_what_was_written(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
-def test_a_killed_worker_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
-    run = started(root, tmp_path / "record.json", repeats={"warm": 10**5}, states=["warm"])
+def test_a_killed_worker_fails_the_cell_with_one_line(root: Path, tmp_path: Path, python: str) -> None:
+    # The cell above has begun where it has to go on in this interpreter.
+    run = started(root, tmp_path / "record.json", python, repeats={"warm": 10**5}, states=["warm"])
     assert wait_until(lambda: len(workers_of(run.pid)) == 2)
     workers = workers_of(run.pid)
     # The key by which they joined is in no command line.
