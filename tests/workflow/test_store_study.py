@@ -26,14 +26,15 @@ from stored_cells import Users, store_of_users
 from hyperslab.layouts.hsds import ENVIRONMENT
 
 FILTERS = ["shuffle", {"zstd": 3}]
-# Twelve of them: each of Zarr and of HSDS is an object, which every cell puts, and removes.
+# Twelve of them: each of Zarr is an object, which every cell puts, and removes.
 CHUNKS = [4, 12, 12]
 LAYOUTS: dict[str, Any] = {
     # With the cache that its client has by itself.
     "contiguous": {"format": "hdf5-s3"},
     "in-place": {"format": "virtual", "chunks": CHUNKS, "filters": FILTERS},
     "zarr": {"format": "zarr-s3", "chunks": CHUNKS, "codecs": [{"zstd": 3}]},
-    "service": {"format": "hsds-s3", "chunks": CHUNKS},
+    # For each object that it puts or gets HSDS makes a client anew.
+    "service": {"format": "hsds-s3", "chunks": [12, 12, 12]},
     # In three files.
     "files": {"format": "hdf5-s3", "files": 4, "chunks": CHUNKS, "filters": FILTERS},
     "files-zarr": {"format": "zarr-s3", "files": 4, "chunks": CHUNKS, "codecs": [{"zstd": 3}]},
