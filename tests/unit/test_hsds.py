@@ -151,6 +151,7 @@ def test_what_a_failed_request_says(
     (tmp_path / servers.LOG).write_text("first\nthe last\tsecret line\n\n", encoding="utf-8")
     connection = servers.Connection("data", str(tmp_path), "socket", "u", "secret")
     monkeypatch.setattr(server, "PAUSE_S", 0)
+    monkeypatch.setattr(server, "ENDED_S", 0)
     asked = []
 
     def ask() -> None:
