@@ -172,8 +172,8 @@ def held(artifact: Any) -> list[str]:
 
 
 def said_while_killed(artifact: Any, path: str, spec: Any) -> str:
-    """What is said by two workers who ask a server of which a process is killed meanwhile."""
-    workers = Workers(Reader, [(spec, path)] * 2)
+    """What is said of a worker who asks a server of which a process is killed meanwhile."""
+    workers = Workers(Reader, [(spec, path)])
     try:
         workers.prepare(None)
         victim = max(artifact.processes())

@@ -94,6 +94,6 @@ def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
     assert served["right"] and not served["words"]
     assert all(len(str(line).splitlines()) == 1 for line in served.values())
     assert served["password"] == "ServerError: pydap refuses the password of user hyperslab (status 401)"
-    assert "of 2: ServerError: pydap " in served["killed"]
+    assert "worker 0 of 1: ServerError: pydap " in served["killed"]
     assert "ServerError: pydap has ended while it was asked" in served["gone"]
     assert "ServerError: no server of" in served["stopped"]
