@@ -122,3 +122,11 @@ def test_every_study_is_on_the_page_of_studies() -> None:
     # Studies of advice are those of whoever asked for it.
     own = {name for name in names if not name.startswith("advice-")}
     assert {name for name in own if f"`{name}`" not in text} == set()
+
+
+def test_the_picture_of_prices_has_as_many_ways_as_its_study_has_layouts() -> None:
+    study = yaml.safe_load((ROOT / "config" / "studies" / "ncep-keep.yaml").read_text(encoding="utf-8"))
+    words = ["six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    ways = words[len(study["layouts"]) - 6]
+    assert f"compares {ways} ways by time and by price" in README.read_text(encoding="utf-8")
+    assert f"for {ways} ways of keeping" in (ROOT / "docs" / "object-stores.md").read_text(encoding="utf-8")
