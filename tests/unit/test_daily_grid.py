@@ -7,13 +7,14 @@ import sys
 import zlib
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import changed, load, mistake
 
-from compare_fields import ratio
+from compare_fields import ratio, synthetic
 from hyperslab.data.daily_grid import LEAST, MISSING, DailyGrid
 from hyperslab.data.models import missing_of, open_content
 
@@ -66,15 +67,31 @@ def test_gzip_makes_of_a_map_what_it_makes_of_a_measured_one(
     assert ratio(grid, level, shuffled) == pytest.approx(measured, rel=0.1)
 
 
-def test_the_command_compares_with_a_donor() -> None:
-    if not DONOR.exists():
-        pytest.skip("there is no ../shared/donors/sst.mnmean.nc beside this clone")
+def compared(donor: str) -> list[list[float]]:
+    """What the command says of a donor, each number beside that of the fill."""
     script = Path(__file__).parents[2] / "workflow" / "scripts" / "compare_fields.py"
-    words = [sys.executable, str(script), f"{DONOR}::/sst"]
+    words = [sys.executable, str(script), donor]
     lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
     ratios = [[float(word) for word in line[44:].split()] for line in lines]
     assert len(ratios) == 20
+    return ratios
+
+
+def test_the_command_compares_with_a_donor() -> None:
+    if not DONOR.exists():
+        pytest.skip("there is no ../shared/donors/sst.mnmean.nc beside this clone")
+    ratios = compared(f"{DONOR}::/sst")
     assert max(abs(made / measured - 1) for measured, made in ratios[2:]) < 0.08
+
+
+def test_the_command_tells_a_field_of_fewer_digits_from_the_fill(tmp_path: Path) -> None:
+    field = synthetic((24, 30, 60), np.dtype("float32"))
+    with h5py.File(tmp_path / "field.h5", "w") as file:
+        file["sst"] = np.round(2 * field) / 2
+    ratios = compared(f"{tmp_path / 'field.h5'}::/sst")
+    # Land is where it was, and every chunk is smaller.
+    assert ratios[0][0] == ratios[0][1] > 0.2
+    assert all(measured > 1.2 * made for measured, made in ratios[2:])
 
 
 def test_what_is_missing_comes_with_the_fill_or_the_study() -> None:
