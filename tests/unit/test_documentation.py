@@ -116,6 +116,18 @@ def test_the_page_of_levels_says_what_every_layout_gives_up() -> None:
     assert re.search(r"\]\(claims-[\d-]+\.md\)", text)
 
 
+def test_studies_of_an_older_timing_protocol_are_named() -> None:
+    claims = max((ROOT / "docs").glob("claims-*.md")).read_text(encoding="utf-8").split("\n### ")[1:]
+    marked = {
+        one.partition("\n")[0].rpartition("(")[2].rstrip(")")
+        for one in claims
+        if "(measured under timing protocol" in one
+    }
+    text = (ROOT / "docs" / "full-size.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"^Some were measured under an older timing protocol.+?\n\n", text, re.M | re.S)
+    assert marked and {study for study in marked if f"`{study}`" not in told} == set()
+
+
 def test_every_study_is_on_the_page_of_studies() -> None:
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     names = {file.stem for file in (ROOT / "config" / "studies").glob("*.yaml")}
