@@ -100,7 +100,7 @@ DONE_BY_TWO = ("gzip", "wrong", "nested", "alone")
 
 
 @pytest.mark.parametrize(
-    ("ranks", "doing", "name"), [(1, ("rows",), "rows"), (3, ("rows",), "rows"), (2, DONE_BY_TWO, "gzip")]
+    ("ranks", "doing", "name"), [(1, ("rows",), "rows"), (4, ("rows",), "rows"), (2, DONE_BY_TWO, "gzip")]
 )
 def test_rows_of_all_ranks_lie_behind_each_other(
     place: Path, by_ranks: Callable[..., Done], ranks: int, doing: tuple[str, ...], name: str
