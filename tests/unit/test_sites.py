@@ -388,14 +388,13 @@ def test_the_largest_study_that_comes_along_is_refused_where_it_has_no_room(tmp_
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_file_system_with_too_few_inodes(tmp_path: Path) -> None:
+def test_a_file_system_with_too_few_inodes(tmp_path: Path, require: Callable[[str | None], None]) -> None:
+    require("mounting a file system with few inodes needs root" if os.geteuid() else None)
     study = study_of(tmp_path, layouts={"z": {"format": "zarr", "chunks": [1, 2, 8]}})
     needed = largest_files(study) + RESERVE_FILES
     root = tmp_path / "few"
     root.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", f"size=256m,nr_inodes={needed}", "tmpfs", str(root)]
-    if os.geteuid() != 0:
-        pytest.skip("mounting a file system with few inodes needs root")
     subprocess.run(mounted, check=True)
     try:
         file, sites = one_site(tmp_path, root=str(root))
