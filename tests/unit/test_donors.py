@@ -356,6 +356,24 @@ def test_a_virtual_donor_with_missing_sources_is_refused(tmp_path: Path, lost: s
             refuse(spec)
 
 
+def test_a_virtual_donor_is_looked_up_with_each_source_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    donor = write_parts(tmp_path)
+    opened: list[str] = []
+    really = h5py.h5f.open
+
+    def noted(name: bytes, *given: Any, **named: Any) -> Any:
+        opened.append(Path(os.fsdecode(name)).name)
+        return really(name, *given, **named)
+
+    monkeypatch.setattr(h5py.h5f, "open", noted)
+    with donors.open_donor(Path(donor["path"]), donor["dataset"]):
+        assert sorted(opened) == [
+            "link.h5", "row0.h5", "row1.h5", "row2.h5", "virtual0.h5", "virtual1.h5", "virtual2.h5",
+        ]  # fmt: skip
+
+
 def test_a_virtual_donor_whose_source_lacks_the_dataset_is_refused(tmp_path: Path) -> None:
     spec = dataset(write_parts(tmp_path))
     with h5py.File(tmp_path / "row0.h5", "r+") as file:

@@ -20,7 +20,7 @@ from hyperslab.formats.donor_files import pieces
 from hyperslab.formats.donor_opening import DonorArray, DonorError, open_donor, readable
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_names import named
-from hyperslab.formats.hdf5.other_files import holders
+from hyperslab.formats.hdf5.other_files import whereabouts
 from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.validation.errors import name_mistake
 from hyperslab.validation.nearest import choices
@@ -105,7 +105,7 @@ def _holders(array: DonorArray, file: Path) -> list[Path]:
     """Return the files that hold the values of an array that was looked up in `file`."""
     if not isinstance(array, h5py.Dataset):
         return [file.absolute()]
-    return [place.absolute() for place in holders(array.id, Path(array.file.filename))]
+    return [place.absolute() for place in whereabouts(array.id, Path(array.file.filename)).holders]
 
 
 def arrays(file: Path) -> dict[str, tuple[int, ...]]:

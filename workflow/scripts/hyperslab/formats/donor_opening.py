@@ -136,17 +136,17 @@ def _check_other_files(path: Path, dataset: Any) -> None:
     """Raise DonorError where files are missing that hold values, or too many to be open: a virtual dataset
     would have fill values.
     """
-    from hyperslab.formats.hdf5.other_files import holders, missing
+    from hyperslab.formats.hdf5.other_files import whereabouts
 
     # At the end of an external link it is one of another file.
-    file = Path(dataset.file.filename)
-    if lost := list(dict.fromkeys(missing(dataset.id, file))):
+    where = whereabouts(dataset.id, Path(dataset.file.filename))
+    if lost := where.missing:
         some = ", ".join(lost[:MOST_NAMED]) + (" and more" if len(lost) > MOST_NAMED else "")
         raise DonorError(f"{path}: {dataset.name} has values in files that are not there: {some}")
     if dataset.is_virtual:
         try:
             # HDF5 closes no source before the dataset is closed.
-            limits.allow_files(len(holders(dataset.id, file)), "reading")
+            limits.allow_files(len(where.holders), "reading")
         except OSError as error:
             raise DonorError(f"{path}: {dataset.name}: {error.strerror}") from None
 

@@ -205,7 +205,7 @@ class Copy:
             return
         if self._materialise and any(elsewhere(source, self._original).values()):
             try:
-                taking_in.create(source, self._original, self._type(datatype), (group, link.name, linking))
+                taking_in.create(source, self._type(datatype), (group, link.name, linking))
             except RewriteError as error:
                 raise RewriteError(f"{shown(node.path)}: {error}") from None
             self._by_hand.append(node)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,73 +142,74 @@ def _same_folder(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def missing(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[str]:
-    """Yield each file, or dataset in a file, that holds values of a dataset of `file` and is not there."""
-    creation = dataset.get_create_plist()
-    for external in external_files(creation):
-        if not os.path.exists(external.name):
-            yield os.fsdecode(external.name)
-    sources = virtual_sources(creation)
-    for name, inner in dict.fromkeys((source.file, source.dataset) for source in sources):
-        place = file if name == b"." else found(name, file, virtual=True)
-        if place is None:
-            yield os.fsdecode(name)
-        elif deep < DEEPEST:
-            # A file that is open already is opened in the same way.
-            access = h5i.get_file_id(dataset).get_access_plist()
-            written = _written(inner)
-            try:
-                yield from _inside(missing, place, written, access, deep + 1)
-            except KeyError:
-                yield f"{place}::{os.fsdecode(written)}"
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where the values of a dataset lie: the files that are opened for them, and the names of files, and of
+    datasets in a file, that are not there.
+    """
+
+    holders: list[Path]
+    missing: list[str]
 
 
-def _inside(
-    look: Callable[[h5d.DatasetID, Path, int], Iterator[Any]], file: Path, dataset: bytes, access: Any,
-    deep: int,
-) -> Iterator[Any]:  # fmt: skip
-    """Yield what `look` finds of a dataset that is opened for it; raises KeyError where it is not there."""
-    opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access)
-    try:
-        source: Any = h5o.open(opened, dataset)
-        yield from look(source, file, deep)
-    finally:
-        opened.close()
-
-
-def holders(dataset: h5d.DatasetID, file: Path) -> list[Path]:
-    """Return the files that hold the values of a dataset of `file`, which mostly is the only one.
+def whereabouts(dataset: h5d.DatasetID, file: Path) -> Whereabouts:
+    """Return where the values of a dataset of `file` lie, which mostly is there; a source is opened once.
 
     Where sources of a virtual dataset are virtual themselves, both they and theirs are open while it is read.
+    Raises OSError for a source that cannot be opened.
     """
-    return list(dict.fromkeys(_opened_for(dataset, file))) or [file]
+    places = list(dict.fromkeys(_places(dataset, file)))
+    holders = [place for place in places if isinstance(place, Path)]
+    return Whereabouts(holders or [file], [place for place in places if isinstance(place, str)])
 
 
-def _opened_for(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[Path]:
-    """Yield each file that is opened for values of a dataset of `file`, as often as it is named."""
+def _places(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[Path | str]:
+    """Yield each file that is opened for values of a dataset of `file`, and the name of what is not there."""
     creation = dataset.get_create_plist()
-    yield from filter(None, (storage_found(external.name, file) for external in external_files(creation)))
+    for external in external_files(creation):
+        name = os.fsdecode(external.name)
+        yield Path(name) if os.path.exists(name) else name
+    # A file that is open already is opened in the same way.
+    access = h5i.get_file_id(dataset).get_access_plist()
     # A dataset has thousands of sources in as many files, or in one.
-    for name, inner in dict.fromkeys((source.file, source.dataset) for source in virtual_sources(creation)):
-        for place, written in _series(name, inner, file):
-            yield place
-            # Whether it can be opened is for `missing` to say.
-            with suppress(KeyError, OSError):
-                if deep < DEEPEST:
-                    access = h5i.get_file_id(dataset).get_access_plist()
-                    yield from _inside(_opened_for, place, written, access, deep + 1)
+    for source in dict.fromkeys((source.file, source.dataset) for source in virtual_sources(creation)):
+        yield from _places_of(*source, file, access, deep)
 
 
-def _series(name: bytes, inner: bytes, file: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yield file and dataset of a virtual source of `file`: of numbered files all up to the first gap."""
+def _places_of(name: bytes, inner: bytes, file: Path, access: Any, deep: int) -> Iterator[Path | str]:
+    """Yield what `_places` does for a virtual source of `file`: of numbered files all up to the first gap."""
     numbered = _written(name, 0) != _written(name, 1)
-    for number in itertools.count():
+    for number in itertools.count() if numbered else [0]:
         place = file if name == b"." else found(_written(name, number), file)
         if place is None:
+            if number == 0:
+                yield os.fsdecode(name)
             return
-        yield place, _written(inner, number)
-        if not numbered:
-            return
+        written = _written(inner, number)
+        with ExitStack() as stack:
+            try:
+                source = stack.enter_context(_opened(place, written, access))
+            except (KeyError, OSError) as error:
+                # Numbered files end for HDF5 where it can open none.
+                if number > 0:
+                    return
+                if isinstance(error, OSError):
+                    raise
+                yield f"{place}::{os.fsdecode(written)}"
+                return
+            yield place
+            if deep < DEEPEST:
+                yield from _places(source, place, deep + 1)
+
+
+@contextmanager
+def _opened(file: Path, dataset: bytes, access: Any) -> Iterator[Any]:
+    """Open a dataset of a file; raises KeyError where it is not there."""
+    opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access)
+    try:
+        yield h5o.open(opened, dataset)
+    finally:
+        opened.close()
 
 
 def chunks_of(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> tuple[int, ...] | None:
@@ -226,10 +227,7 @@ def chunks_of(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> tuple[int, .
     place = file if name == b"." else found(name, file, virtual=True)
     if place is None:
         return None
-    opened = h5f.open(os.fsencode(place), h5f.ACC_RDONLY, fapl=h5i.get_file_id(dataset).get_access_plist())
-    try:
-        chunks = chunks_of(h5d.open(opened, inner), place, deep + 1)
-    finally:
-        opened.close()
+    with _opened(place, inner, h5i.get_file_id(dataset).get_access_plist()) as source:
+        chunks = chunks_of(source, place, deep + 1)
     count = len(dataset.shape)
     return (*[1] * (count - len(chunks)), *chunks[-count:]) if chunks else None
