@@ -448,8 +448,16 @@ def test_boxes_are_simulated_for_as_long_as_there_is_time_and_as_many_of_each_ce
         simulated.append((candidate, box))
         return model.of_box(candidate, array, box, *more)
 
-    def told(step: float) -> Any:
+    def told(step: float, took: float = 0.0) -> Any:
         simulated.clear()
+
+        def choosing(question: Asked, *given: Any) -> choice.Choice:
+            found = choose(question, *given)
+            # Samples of the best take half as much again, at most.
+            assert 1.5 * question.seconds < budget.PREDICTING_SHARE * budget.USUAL_S and found.took_s > 0
+            return replace(found, took_s=took)
+
+        monkeypatch.setattr(prospect, "choose", choosing)
         clock = itertools.count(0.0, step)
         monkeypatch.setattr(foretold, "monotonic", lambda: next(clock))
         advise.main(["mine.h5::/counts", *IMAGE])
@@ -460,6 +468,8 @@ def test_boxes_are_simulated_for_as_long_as_there_is_time_and_as_many_of_each_ce
     every = told(0.0)
     drawn, count = every["drawn"]
     assert drawn == count > 1 and len(simulated) > len(every["measured"]) * count
+    # They have what choosing candidates has left of the time to predict in.
+    assert told(0.0, took=1e6)["drawn"] == [1, count]
     few = told(1e6)
     assert few["drawn"][0] == 1 < few["drawn"][1]
     study = PlannedStudy(here / "config" / "studies" / "advice-mine.yaml")

@@ -68,8 +68,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Choice:
-    """All candidates that were simulated, best first, those that are to be measured, and what filters make of
-    them.
+    """All candidates that were simulated, best first, those that are to be measured, what filters make of
+    them, and the seconds that this took.
     """
 
     considered: int
@@ -78,6 +78,7 @@ class Choice:
     codes: Mapping[Candidate, Coded]
     chains: Mapping[tuple[str, Filters], Chain]
     itemsize: int
+    took_s: float = 0.0
 
     def code_of(self, candidate: Candidate) -> Coded:
         """Return what a candidate's filters make of the data: of its own chunks, if these were tried.
@@ -143,7 +144,7 @@ def choose(
     ordered = _ordered(asked, predicted.values())
     new = different(ordered, always, count, asked.formats)
     chosen = [*(predicted[one] for one in always), *new]
-    return Choice(total, ordered, chosen, codes, chains, asked.array.itemsize)
+    return Choice(total, ordered, chosen, codes, chains, asked.array.itemsize, time.monotonic() - begun)
 
 
 def _unsampled(ordered: Sequence[Predicted], sampled: Collection[Candidate]) -> Candidate | None:

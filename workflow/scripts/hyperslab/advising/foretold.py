@@ -56,7 +56,8 @@ def at_site(
             told = said(one)
         serves[one.name] = {name: one.of(name) if isinstance(one, TwoCopies) else one for name in reads}
         measured.append(told)
-    each, drawn = boxes(study, serves, site.choice.code_of, arrays[0], storage, state, part.predicting_s)
+    left = part.predicting_s - site.choice.took_s
+    each, drawn = boxes(study, serves, site.choice.code_of, arrays[0], storage, state, left)
     for told in measured:
         told["boxes"] = each[told["layout"]]
     return {

@@ -44,6 +44,8 @@ RUN_BYTES, MOST_IN_MEMORY = 2**21, 2**27
 OPENED_AGAIN = 2
 # Of a short array less is predicted in less time.
 MOST_PREDICTING_S = 10.0
+# Of that time candidates have so much, and half as much again for samples of the best; boxes have the rest.
+CHOOSING_SHARE = 0.5
 
 
 class NoneFits(Exception):
@@ -64,9 +66,7 @@ class Part:
 
     @property
     def predicting_s(self) -> float:
-        """Seconds in which candidates are predicted at a site, and again the boxes of those that are
-        measured.
-        """
+        """Seconds in which candidates are predicted at a site, and the boxes of those that are measured."""
         return min(MOST_PREDICTING_S, budget.PREDICTING_SHARE * self.seconds)
 
 
@@ -214,8 +214,8 @@ def foresee(
     _, today = subject.today(chosen.extents)
     question = Asked(
         array, whole, asked.filters, asked.size_bound * subject.raw_bytes,
-        chosen.predicting_s, tuple(chosen.extents), tuple(asked.formats), asked.orders == "any",
-        asked.state == "warm", subject.grows,
+        CHOOSING_SHARE * chosen.predicting_s, tuple(chosen.extents), tuple(asked.formats),
+        asked.orders == "any", asked.state == "warm", subject.grows,
     )  # fmt: skip
     known = today if today and today.chunks else None
     choices = {
