@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -22,8 +23,16 @@ from hyperslab import batch, probe_site
 from hyperslab.advising import at_sites
 from hyperslab.advising.prices import Storage
 from hyperslab.advising.probe import Probe
-from hyperslab.measuring import locks
-from hyperslab.planning import invocation, progress, run_course, slurm, slurm_patches, study_checks
+from hyperslab.measuring import locks, probe_directories
+from hyperslab.planning import (
+    invocation,
+    progress,
+    run_course,
+    sites_table,
+    slurm,
+    slurm_patches,
+    study_checks,
+)
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
 from hyperslab.planning.cell_jobs import CellJobs
@@ -627,8 +636,9 @@ TERMINATED = """
 import os, runpy, signal
 from pathlib import Path
 from hyperslab.advising import probe
+from hyperslab.measuring.probe_directories import PREFIX
 def library(path):
-    assert list(Path("new/files").glob(f"{probe.PREFIX}*/"))
+    assert list(Path("new/files").glob(f"{PREFIX}*/"))
     path.touch()
     os.kill(os.getpid(), signal.SIGTERM)
 probe._write = probe._reads = lambda *_: {}
@@ -645,6 +655,27 @@ def test_a_probe_that_is_told_to_end_leaves_nothing_in_its_root(tmp_path: Path) 
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "hyperslab.probe_site: interrupted\n")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_what_a_killed_probe_leaves_in_its_root_is_named_and_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINATED.replace("SIGTERM", "SIGKILL"), "--root", "new/files"],
+        cwd=tmp_path, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    root = tmp_path / "new" / "files"
+    (left,) = root.glob(f"{probe_directories.PREFIX}*")
+    assert sites_table._folders(str(root)) == [left.name]
+    # A living probe holds this lock.
+    with locks.in_root(str(root)):
+        probe_directories.sweep(root)
+    assert left.exists()
+    monkeypatch.setattr(probe_site, "storage", lambda *_: PROBE)
+    assert probe_site.probed(of_root(root)) == PROBE
+    assert not left.exists()
 
 
 @pytest.mark.usefixtures("own_locks")

@@ -40,6 +40,7 @@ from faulty import (
 from samples import file_specification, write_cell
 
 import loop_file_systems
+from hyperslab.measuring import probe_directories
 from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.sites import roots
@@ -170,13 +171,16 @@ def test_every_other_cell_survives_and_the_next_run_measures_what_is_missing(kil
     # The summary is made of what there is.
     partial = pd.read_csv(killed.results / "killed/summary.csv")
     assert len(partial) == len(killed.after)
+    # As a probe of an advice leaves it that is killed.
+    dead = killed.roots["killed-writing"] / f"{probe_directories.PREFIX}dead"
+    dead.mkdir()
     made = killed.clone.made("results/killed/summary.csv")
     measured = {rule: count for rule, count in made.items() if rule.startswith("measure_")}
     assert measured == {f"measure_{site}": 1 for site in killed.caught}
     now = snapshot(killed.results)
     assert {name: now[name] for name in killed.after} == killed.after
     assert len(now) == len(killed.after) + len(killed.caught)
-    assert not left_behind(*killed.roots.values())
+    assert not left_behind(*killed.roots.values()) and not dead.exists()
     assert len(pd.read_csv(killed.results / "killed/summary.csv")) == len(now)
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hyperslab.advising.probe import Probe, storage, storage_of_file
-from hyperslab.measuring import limits, locks, read_ahead
+from hyperslab.measuring import limits, locks, probe_directories, read_ahead
 from hyperslab.sites import mounts, roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
@@ -55,8 +55,10 @@ def probed(options: argparse.Namespace) -> Probe:
     root, ahead = str(options.root), options.read_ahead_bytes
     # As a cell is timed: nobody else on this node or file system, with the site's read-ahead. The node's lock
     # comes first: no other probe takes the root away meanwhile.
-    with locks.on_node(), prepared(options.root), locks.in_root(root), read_ahead.kept(root, ahead):
-        return storage(options.root, options.zarr, ahead, hold_back)
+    with locks.on_node(), prepared(options.root):
+        probe_directories.sweep(options.root)
+        with locks.in_root(root), read_ahead.kept(root, ahead):
+            return storage(options.root, options.zarr, ahead, hold_back)
 
 
 def main() -> None:

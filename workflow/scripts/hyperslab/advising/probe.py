@@ -21,12 +21,10 @@ import h5py
 import numpy as np
 
 from hyperslab.advising.prices import READ_AHEAD_BYTES, Storage
-from hyperslab.measuring import pagecache, probes
+from hyperslab.measuring import pagecache, probe_directories, probes
 from hyperslab.sites import mounts
 from hyperslab.states import COLD_AT_MOST
 
-# What directories of a probe are called first.
-PREFIX = ".hyperslab-advice-"
 PROBE_BYTES = 64 * 2**20
 # A file that is read instead has some places for the largest reads.
 LEAST_READ_BYTES = 4 * 2**20
@@ -97,7 +95,7 @@ def storage(
         throttle = hold_back() or {}
         before = probes.totals()
         found = _reads(file.fileno())
-    with tempfile.TemporaryDirectory(dir=root, prefix=PREFIX) as directory:
+    with tempfile.TemporaryDirectory(dir=root, prefix=probe_directories.PREFIX) as directory:
         library = _library(Path(directory) / "probe.h5")
         if zarr:
             library |= _zarr(Path(directory) / "probe.zarr")
@@ -165,7 +163,7 @@ def _files(root: Path) -> dict[str, Any]:
     """Return the seconds in which one of many small files is written, synced and removed, and in which it is
     dropped from the page cache, as before each cold read.
     """
-    with tempfile.TemporaryDirectory(dir=root, prefix=PREFIX) as directory:
+    with tempfile.TemporaryDirectory(dir=root, prefix=probe_directories.PREFIX) as directory:
         # What others have written there before is handed to the device, too, and is no time of these.
         pagecache.sync_file_system(directory)
         files, started = list[Path](), time.perf_counter_ns()

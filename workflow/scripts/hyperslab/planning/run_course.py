@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring import fork_server
+from hyperslab.measuring import fork_server, probe_directories
 from hyperslab.planning import claims_page, due, inner_run, progress, slurm, slurm_patches, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
@@ -220,7 +220,10 @@ class RunCourse:
         for name, measured in self._due.items():
             prepare_roots(inventory.study(name), list(measured), inventory)
         # Each cell finds out if its root is exchanged while the run goes on.
-        os.environ[roots.VARIABLE] = json.dumps(self._identities())
+        identities = self._identities()
+        os.environ[roots.VARIABLE] = json.dumps(identities)
+        for root in identities:
+            probe_directories.sweep(Path(root))
         if request.remeasure and not request.inner:
             self._note_asked()
         # Not before: who has all results deleted means the records, too.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring import limits, machine, read_ahead
+from hyperslab.measuring import limits, machine, probe_directories, read_ahead
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.reachability import left_out
 from hyperslab.sites import mounts, roots, striping
@@ -102,12 +102,19 @@ def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
 
 
 def _folders(root: str) -> list[str]:
-    """Return the names of the folders in a root that runs have used; those of a study begin with its name."""
-    if not roots.is_prepared(root):
-        return []
+    """Return the names of the folders in a root that runs have used; those of a study begin with its name.
+
+    Of any root also those of probes, which a probe that was killed has left.
+    """
+    used = roots.is_prepared(root)
     # One that another user may look through may still not be listed.
     with suppress(OSError), os.scandir(root) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        names = [entry.name for entry in entries if entry.is_dir()]
+        return sorted(
+            name
+            for name in names
+            if name.startswith(probe_directories.PREFIX) or (used and not name.startswith("."))
+        )
     return []
 
 
