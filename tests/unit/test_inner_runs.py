@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from hyperslab import batch
-from hyperslab.planning import failures, inner_run
+from hyperslab.planning import asked_notes, failures, inner_run
 from hyperslab.planning.invocation import Invocation, read
 from hyperslab.planning.request import ASKED_VARIABLE, Request
 from hyperslab.planning.run_configuration import checked
-from hyperslab.records import written_at
+from hyperslab.records import read_json, written_at
 from hyperslab.validation.errors import ConfigurationError
 
 TEXTS = (
@@ -193,6 +193,24 @@ def test_a_run_inside_knows_what_the_one_around_it_was_asked_for(
     note.write_text('{"one": 1795270025123456789}', encoding="utf-8")
     assert inside.noted == {"one": 1795270025123456789}
     assert outside.noted is None
+
+
+def test_a_run_removes_what_killed_ones_noted_of_a_remeasure_and_no_note_of_a_living_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = """
+import os, signal
+from hyperslab.planning import asked_notes
+print(asked_notes.write({"one": 1}), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    dead, living = Path(done.stdout.strip()), asked_notes.write({"two": 2})
+    assert read_json(dead) == {"one": 1}
+    asked_notes.sweep()
+    assert not dead.exists()
+    assert read_json(living) == {"two": 2}
 
 
 def test_what_a_failed_run_has_made_is_told_without_a_clock(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import fork_server, probe_directories
-from hyperslab.planning import claims_page, due, inner_run, progress, slurm, slurm_patches, snakemake_patches
+from hyperslab.planning import (
+    asked_notes,
+    claims_page,
+    due,
+    inner_run,
+    progress,
+    slurm,
+    slurm_patches,
+    snakemake_patches,
+)
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import confirming_list
@@ -28,7 +35,7 @@ from hyperslab.planning.request import ASKED_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
 from hyperslab.planning.study_checks import check_room, prepare_roots
-from hyperslab.records import write_record, written_at
+from hyperslab.records import written_at
 from hyperslab.sites import roots
 from hyperslab.text import count
 from hyperslab.validation.errors import ConfigurationError
@@ -224,8 +231,10 @@ class RunCourse:
         os.environ[roots.VARIABLE] = json.dumps(identities)
         for root in identities:
             probe_directories.sweep(Path(root))
-        if request.remeasure and not request.inner:
-            self._note_asked()
+        if not request.inner:
+            asked_notes.sweep()
+            if request.remeasure:
+                self._note_asked()
         # Not before: who has all results deleted means the records, too.
         snakemake_patches.keep(self._keeping.stays)
         snakemake_patches.rest_between_jobs(workflow)
@@ -254,10 +263,7 @@ class RunCourse:
         """Note which records are asked for again, for the runs inside this one: what these measure of it they
         know from that, and not by clocks, of which each machine has its own.
         """
-        note = Path(".snakemake", f"asked-{uuid.uuid4().hex}.json").absolute()
-        atexit.register(note.unlink, missing_ok=True)
-        write_record(note, self._reruns.there(self._studies))
-        os.environ[ASKED_VARIABLE] = str(note)
+        os.environ[ASKED_VARIABLE] = str(asked_notes.write(self._reruns.there(self._studies)))
 
     def _identities(self) -> dict[str, str]:
         """Return the identities of the roots at which this very run measures; it looks at no others."""
