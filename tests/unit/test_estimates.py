@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from studies import BASE, REDUCE, Content, changed, load, parallel_study, with_case
 
+from hyperslab.layouts.hdf5 import Hdf5Layout
 from hyperslab.planning.estimates import (
     READ_BYTES_PER_S,
     REQUESTS_TO_OPEN,
@@ -68,6 +70,28 @@ def test_a_high_level_of_gzip_takes_long_in_every_write(tmp_path: Path) -> None:
         estimated_seconds(study, layout, "slices") for layout in ("gzip1", "gzip4", "gzip9", "default")
     )
     assert fast < middle < slow and default == middle
+
+
+@pytest.mark.parametrize(
+    ("repeats", "starts"),
+    [({"cold": 7}, 8), ({"warm": 3}, 2), ({"cold": 7, "session": 3, "warm": 3}, 10)],
+    ids=str,
+)
+def test_a_server_is_started_to_write_and_for_each_state_and_cold_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repeats: dict[str, int], starts: int
+) -> None:
+    study = load(tmp_path, with_case(read={"z": 25}, states=list(repeats), repeats=repeats))
+
+    def started(case: str) -> int:
+        return round(estimated_seconds(study, "contiguous", case) / 1e3)
+
+    monkeypatch.setattr(Hdf5Layout, "restart_seconds", lambda _: 1e3)
+    assert started("team") == starts
+    # Each write has one of its own, and so has reading what was written last.
+    assert started("write") == study.cases["write"]["repeats"]["write"] + 1
+    # What a server only reads is written beside it.
+    monkeypatch.setattr(Hdf5Layout, "abilities", replace(Hdf5Layout.abilities, writes=False))
+    assert started("team") == starts - 1
 
 
 def test_all_files_of_a_collection_are_opened_and_each_waits_for_its_store(tmp_path: Path) -> None:

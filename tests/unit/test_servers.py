@@ -22,6 +22,7 @@ from test_workers import wait_until
 
 import hyperslab
 from hyperslab.cases.durable import repeated_writes
+from hyperslab.cases.reduce import case
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.generate import generate
 from hyperslab.measure import measure
@@ -150,6 +151,21 @@ def test_beside_a_plain_write_no_server_runs(tmp_path: Path) -> None:
         assert running == [("plain", 0), ("write", 2), ("plain", 0), ("plain", 0), ("write", 2)]
     finally:
         one.stop()
+
+
+def test_a_plain_read_beside_a_reduction_asks_no_server(
+    started: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (started.data / "piece").write_bytes(b"content")
+    context: Any = SimpleNamespace(artifact=started, memory_resident=True)
+    before = started.processes()
+    assert case._plain(context)["plain_read_s"] > 0
+    assert started.processes() == before
+    # Where the state cannot be had, who reports of the data asks a server that has waited until then.
+    monkeypatch.setattr(residency, "mount_of", lambda _: Mount("/", "ecryptfs", "/home/.me", "rw"))
+    with pytest.raises(NotInState):
+        case._plain(context)
+    assert len(started.processes()) == 2 and started.processes() != before
 
 
 def test_what_is_removed_at_last_is_served_no_more(started: Any) -> None:

@@ -39,15 +39,16 @@ class NodeCache:
         """Return the share of the data that is resident."""
         return pagecache.resident_share(self._opened())
 
-    def evict(self) -> float:
+    def evict(self, serving: bool = True) -> float:
         """Empty it, unless the data lie in memory; returns the share that stayed.
 
-        What serves the data starts anew before. Raises NotInState where what belongs to the data elsewhere
-        stays, where the image or the files in which they lie are cached themselves, and where the page cache
-        does not tell.
+        What serves the data starts anew before, if `serving`. Raises NotInState where what belongs to the
+        data elsewhere stays, where the image or the files in which they lie are cached themselves, and where
+        the page cache does not tell.
         """
         # Also where the state cannot be had: who reports of the data asks what serves them.
-        self._artifact.restart()
+        if serving:
+            self._artifact.restart()
         self._check()
         if self._images:
             raise NotInState(f"{self._images[0]}, in which it lies, is cached itself: losetup --direct-io=on")

@@ -56,10 +56,14 @@ def estimated_seconds(
         reading_all = size / READ_BYTES_PER_S
         # Some read all of it in each repeat, the others at most one dataset of many.
         reading = reading_all if kind.reads_all else SECONDS_A_REPEAT
-        there = written * (writing + plain + uploading) + writing
+        # What serves a write, and what is read back, is started for it.
+        starting = (written + 1) * stored.restart_seconds()
+        there = written * (writing + plain + uploading) + writing + starting
         return SECONDS_A_CELL + there + reading_all + (repeats - written) * reading
-    starts = 2 + asked["repeats"].get("cold", 0)
+    starts = sum(count if state == "cold" else 1 for state, count in asked["repeats"].items())
     sharing = len(study.sharing(layout, case, site)) if site else 1
+    if stored.abilities.writes:
+        writing += stored.restart_seconds()
     writing = writing / sharing + uploading + starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize, asked.get("level") or 0)

@@ -24,7 +24,8 @@ from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
 from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
-from hyperslab.measuring.residency import cold, still_cold, warm
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.residency import NodeCache, cold, still_cold, warm
 from hyperslab.records import Row
 from hyperslab.specifications import EACH, PLAIN
 from hyperslab.states import COLD_STATES
@@ -175,7 +176,7 @@ def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: 
     for repeat, box in enumerate(boxes):
         # In turn before and after it, over rounds of one repeat, too.
         first = (repeat + int(context.specification["round"][1:])) % 2 == 0
-        plainly = _plain(context, team) if beside and first else {}
+        plainly = _plain(context) if beside and first else {}
         if fetches:
             cold(team.evict(), context.memory_resident)
             # The copy that is reduced was just written, and its pages are not counted.
@@ -188,14 +189,22 @@ def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: 
             share, opening = _opened_cold(context, repeats)
             row = repeats.reduce(box, name, repeat, opening)
         row.update(close_s=team.command("close"), resident_before=share, resident_after=team.resident())
-        row |= _plain(context, team) if beside and not first else plainly
+        row |= _plain(context) if beside and not first else plainly
         if fetches:
             context.artifact.drop_fetched()
 
 
-def _plain(context: Context, team: Team) -> Row:
-    """Evict, and read all files plainly."""
-    cold(team.evict(), context.memory_resident)
+def _plain(context: Context) -> Row:
+    """Evict, and read all files plainly, on this node; what serves them is not asked, and stays as it is."""
+    cache = NodeCache(context.artifact, context.memory_resident)
+    try:
+        cold(cache.evict(serving=False), context.memory_resident)
+    except NotInState:
+        # Who reports of the data asks what serves them.
+        context.artifact.restart()
+        raise
+    finally:
+        cache.close()
     return {"plain_read_s": plain.read(context.artifact)}
 
 
