@@ -86,7 +86,7 @@ def write_list(records: list[str]) -> None:
     Path(LIST).write_text(json.dumps({"wanted": records, "records": records}), encoding="utf-8")
 
 
-def reruns_of(inventory: Inventory, remeasure: str = "", noted: dict[str, int] | None = None) -> Reruns:
+def reruns_of(inventory: Inventory, remeasure: str = "", noted: dict[str, list[int]] | None = None) -> Reruns:
     return Reruns(inventory, BatchJobs(inventory), remeasure, noted)
 
 
@@ -246,6 +246,11 @@ def test_what_was_measured_again_since_it_was_asked_for_is_not_measured_once_mor
     # In a job that goes on where an earlier one was ended.
     os.utime(new, (1000.0, 1000.0))
     assert reruns_of(inventory, outside.remeasure, noted).asked(study, "far") == {old, gone, confirming}
+    # Within one second, on a file system that knows whole seconds alone.
+    with Path(old).open("a") as again:
+        again.write(" ")
+    os.utime(old, (4e9, 4e9))
+    assert reruns_of(inventory, outside.remeasure, noted).asked(study, "far") == {gone, confirming}
 
 
 def test_it_is_known_before_where_confirming_rounds_are_measured(inventory: Inventory) -> None:

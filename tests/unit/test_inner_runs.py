@@ -190,8 +190,8 @@ def test_a_run_inside_knows_what_the_one_around_it_was_asked_for(
     monkeypatch.setenv(ASKED_VARIABLE, str(note))
     # It goes with the run that wrote it: then nothing is known to have been measured again.
     assert inside.noted is None
-    note.write_text('{"one": 1795270025123456789}', encoding="utf-8")
-    assert inside.noted == {"one": 1795270025123456789}
+    note.write_text('{"one": [1795270025123456789, 20]}', encoding="utf-8")
+    assert inside.noted == {"one": [1795270025123456789, 20]}
     assert outside.noted is None
 
 
@@ -202,15 +202,15 @@ def test_a_run_removes_what_killed_ones_noted_of_a_remeasure_and_no_note_of_a_li
     program = """
 import os, signal
 from hyperslab.planning import asked_notes
-print(asked_notes.write({"one": 1}), flush=True)
+print(asked_notes.write({"one": [1, 20]}), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    dead, living = Path(done.stdout.strip()), asked_notes.write({"two": 2})
-    assert read_json(dead) == {"one": 1}
+    dead, living = Path(done.stdout.strip()), asked_notes.write({"two": [2, 20]})
+    assert read_json(dead) == {"one": [1, 20]}
     asked_notes.sweep()
     assert not dead.exists()
-    assert read_json(living) == {"two": 2}
+    assert read_json(living) == {"two": [2, 20]}
 
 
 def test_what_a_failed_run_has_made_is_told_without_a_clock(

@@ -103,6 +103,18 @@ def written_at(path: str | Path) -> int | None:
         return None
 
 
+def written_as(path: str | Path) -> list[int] | None:
+    """Return when a file was written, in ns since 1970, and how many bytes it has; None where there is none.
+
+    Some file systems know whole seconds alone (sshfs), in which one file may take another's place.
+    """
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return [found.st_mtime_ns, found.st_size]
+
+
 def first_moment(record: Record) -> Moment:
     """Return when a cell began, its writer included, by clocks that its end can be compared with.
 

@@ -14,7 +14,7 @@ from hyperslab.measuring import locks
 FOLDER = Path(".snakemake")
 
 
-def write(asked: Mapping[str, int]) -> Path:
+def write(asked: Mapping[str, list[int]]) -> Path:
     """Write a note, which this process holds for as long as it lives, and return its place."""
     FOLDER.mkdir(exist_ok=True)
     note = (FOLDER / f"asked-{uuid.uuid4().hex}.json").absolute()

@@ -88,8 +88,8 @@ class Request:
         return str(self.config["remeasure"])
 
     @property
-    def noted(self) -> dict[str, int] | None:
-        """When each record that `remeasure` names was written as that was asked for, in ns since 1970: inside
+    def noted(self) -> dict[str, list[int]] | None:
+        """Each record that `remeasure` names as it was when that was asked for (records.written_as): inside
         a run where that has noted it; else None.
         """
         with suppress(KeyError, FileNotFoundError):

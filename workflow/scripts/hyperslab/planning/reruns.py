@@ -11,7 +11,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.remeasure import NOISY, named
 from hyperslab.planning.stages import ADDED, listing, made_of
-from hyperslab.records import Cell, cell_of, record_of, site_of, written_at
+from hyperslab.records import Cell, cell_of, record_of, site_of, written_as
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
@@ -22,8 +22,8 @@ MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
 class Reruns:
     """What is made again; `remeasure` names the records that the user asks for again.
 
-    `noted` says when each of them was written as they were asked for (`there`): what was written at another
-    time was made for it, whichever clock says so. Without it nothing is.
+    `noted` has each of them as it was when they were asked for (`there`): one that is another was made for
+    it, whichever clock says so. Without it nothing is.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Reruns:
         inventory: Inventory,
         batches: BatchJobs,
         remeasure: str,
-        noted: Mapping[str, int] | None = None,
+        noted: Mapping[str, list[int]] | None = None,
     ) -> None:
         self._inventory = inventory
         self._batches = batches
@@ -52,17 +52,17 @@ class Reruns:
 
     def _is_old(self, record: str) -> bool:
         """Tell whether a record is the one that was asked for again, or not there."""
-        return self._noted is None or written_at(record) in (None, self._noted.get(record))
+        return self._noted is None or written_as(record) in (None, self._noted.get(record))
 
-    def there(self, studies: list[str]) -> dict[str, int]:
-        """Return when each record that is asked for again was written, of those that are there, in whichever
-        round: of whom confirming rounds are is known only later.
+    def there(self, studies: list[str]) -> dict[str, list[int]]:
+        """Return when each record that is asked for again was written, and its size, of those that are there,
+        in whichever round: of whom confirming rounds are is known only later.
         """
         found = {}
         for name in studies:
             again = named(self._remeasure, name)
             for record in filter(again, map(str, Path(f"results/{name}/cells").glob("*/*/*.json"))):
-                if (written := written_at(record)) is not None:
+                if (written := written_as(record)) is not None:
                     found[record] = written
         return found
 
