@@ -195,6 +195,7 @@ def test_a_run_inside_knows_what_the_one_around_it_was_asked_for(
     assert outside.noted is None
 
 
+@pytest.mark.usefixtures("own_locks")
 def test_a_run_removes_what_killed_ones_noted_of_a_remeasure_and_no_note_of_a_living_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +206,8 @@ from hyperslab.planning import asked_notes
 print(asked_notes.write({"one": [1, 20]}), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     dead, living = Path(done.stdout.strip()), asked_notes.write({"two": [2, 20]})
     assert read_json(dead) == {"one": [1, 20]}
     asked_notes.sweep()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -227,6 +228,51 @@ def test_what_is_not_there_is_not_taken_in_as_fill_values(
         rewrite.rewrite(
             original, tmp_path / "new.h5", "counts", layout([10]), 2**28, Progress(), materialise=True
         )
+
+
+# Its sources are numbered in the name of a folder that is gone. HDF5 looks for the last part then, which is
+# there whatever the number: asked for the shape it never answers, and neither does whoever waits for it.
+UNENDING = """
+import h5py, numpy as np
+from h5py import h5d, h5p, h5s, h5t
+from pathlib import Path
+from hyperslab import rewrite
+from hyperslab.advising.found import arrays, look
+from hyperslab.formats.donor_opening import DonorError
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.progress import Progress
+with h5py.File("data.h5", "w") as file:
+    file["values"] = np.arange(4)
+with h5py.File("mine.h5", "w", libver="latest") as file:
+    file["counts"] = np.arange(100)
+    series = h5s.create_simple((1, 4), (h5s.UNLIMITED, 4))
+    series.select_hyperslab((0, 0), (h5s.UNLIMITED, 1), (1, 4), (1, 4))
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_virtual(series, b"/gone/run%b/data.h5", b"values", h5s.create_simple((4,)))
+    h5d.create(file.id, b"runs", h5t.STD_I64LE, series, creation)
+mine = Path("mine.h5")
+assert list(arrays(mine)) == ["/counts"]
+layout = {"chunks": [10], "filters": [], "settings": {"libver": "earliest"}, "compact": False}
+for ask in (
+    lambda: look(mine, "/runs"),
+    lambda: rewrite.rewrite(mine, Path("new.h5"), "counts", layout, 2**28, Progress()),
+    lambda: rewrite.rewrite(mine, Path("new.h5"), "counts", layout, 2**28, Progress(), materialise=True),
+):
+    try:
+        ask()
+    except (DonorError, RewriteError) as error:
+        print(error)
+"""
+
+
+def test_virtual_sources_without_an_end_are_refused_before_hdf5_looks_for_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNENDING], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    said = "values in files that are not there.*: /gone/run%b/data.h5 "
+    said += r"\(in whose place HDF5 finds data.h5 for every number, without end\)"
+    assert [bool(re.search(f"/runs:? has {said}$", line)) for line in done.stdout.splitlines()] == [True] * 3
 
 
 def test_the_command_says_where_names_lead(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hyperslab.formats.donor_files import pieces
 from hyperslab.formats.donor_opening import DonorArray, DonorError, open_donor, readable
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_names import named
-from hyperslab.formats.hdf5.other_files import whereabouts
+from hyperslab.formats.hdf5.other_files import unending, whereabouts
 from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.validation.errors import name_mistake
 from hyperslab.validation.nearest import choices
@@ -113,9 +113,12 @@ def arrays(file: Path) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
 
     def visit(name: str, item: object) -> None:
-        # A type that numpy has not is none of its numbers; a damaged dataset is not all of the file.
+        # A type that numpy has not is none of its numbers; a damaged dataset is not all of the file, nor is
+        # one whose shape cannot be asked for.
         with suppress(TypeError, ValueError, RuntimeError):
-            if not isinstance(item, h5py.Dataset) or not item.shape or not item.size:
+            if not isinstance(item, h5py.Dataset) or unending(item.id, file):
+                return
+            if not item.shape or not item.size:
                 return
             if item.dtype.kind in "iuf" and not _stands_alone(item):
                 found[f"/{name}"] = item.shape

@@ -102,10 +102,11 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
 
     with h5py.File(path, "r") as file:
         found = dataset_of(file, path, dataset)
+        check_filters(path, found)
+        # First: of sources without an end HDF5 would look for the shape for ever.
+        _check_other_files(path, found)
         if found.shape is None:
             raise DonorError(f"{path}: {dataset} is a null dataset, which holds nothing")
-        check_filters(path, found)
-        _check_other_files(path, found)
         yield found
 
 

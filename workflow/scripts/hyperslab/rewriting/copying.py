@@ -26,7 +26,7 @@ from hyperslab.rewriting.elements import (
 from hyperslab.rewriting.filling import Digests, Filling
 from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references
 from hyperslab.rewriting.opening import access_for_reading, dataset_at, keep_orders, property_lists
-from hyperslab.rewriting.other_names import OtherNames
+from hyperslab.rewriting.other_names import OtherNames, check_ends
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
 from hyperslab.rewriting.storage import StoredChunks, chunk_of, elsewhere
@@ -67,6 +67,7 @@ class Copy:
         self._original = original
         self._source = h5f.open(os.fsencode(original), h5f.ACC_RDONLY, fapl=access_for_reading())
         self._nodes = survey(self._source)
+        check_ends(self._source, self._nodes.values(), original)
         self._heap = long_elements.heap_bytes(self._source, self._nodes.values(), budget)
         old = dataset_at(self._source, path)
         self._target = address_of(old)

@@ -16,6 +16,7 @@ from hyperslab.rewriting.elements import attribute_elements, count, filled_from_
 from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.memory import UnknownReference
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
+from hyperslab.rewriting.other_names import check_ends
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
 from hyperslab.rewriting.rows import ATTRIBUTES, row_differences, vector_address
@@ -102,6 +103,7 @@ class _Comparison:
     ) -> None:
         self._ours, self._theirs, self._places, self._away = ours, theirs, places, away
         self._nodes, self._others = survey(ours), survey(theirs)
+        check_ends(ours, self._nodes.values(), places[0])
         self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
         self._budget, self._progress, self._digests = budget, progress, digests
         self._heap = long_elements.heap_bytes(ours, self._nodes.values(), budget)

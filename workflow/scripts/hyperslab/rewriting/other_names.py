@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from h5py import h5d, h5p, h5s
+from h5py import h5d, h5f, h5o, h5p, h5s
 
 from hyperslab.formats.hdf5.other_files import (
     Source,
@@ -16,11 +17,21 @@ from hyperslab.formats.hdf5.other_files import (
     moved,
     moved_storage,
     storage_found,
+    unending,
     virtual_sources,
 )
-from hyperslab.rewriting import calls
+from hyperslab.rewriting import RewriteError, calls
+from hyperslab.rewriting.survey import Node, shown
 
 MOST_NAMED = 5
+
+
+def check_ends(file: h5f.FileID, nodes: Iterable[Node], path: Path) -> None:
+    """Raise RewriteError for a dataset of whose sources HDF5 would find no end, asked for its shape."""
+    for node in nodes:
+        if node.kind == h5o.TYPE_DATASET and (names := unending(h5d.open(file, node.path), path)):
+            where = f"has values in files that are not there: {', '.join(names)}"
+            raise RewriteError(f"{shown(node.path)}: {where}")
 
 
 class OtherNames:

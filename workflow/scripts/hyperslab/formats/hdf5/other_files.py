@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +142,34 @@ def _same_folder(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
+def _numbered(name: bytes) -> bool:
+    """Return whether a name in a virtual source has a number left open."""
+    return _written(name, 0) != _written(name, 1)
+
+
+def _unending(name: bytes, inner: bytes, file: Path) -> bool:
+    """Return whether HDF5 would find a file for every number of a virtual source of `file`, and never end.
+
+    Where no file of an absolute name is there any more, it looks for the last part, which may have no number.
+    """
+    last = os.path.basename(name)
+    alike = bool(last) and not _numbered(last) and not _numbered(inner)
+    return alike and _numbered(name) and os.path.isabs(name) and found(_written(last), file) is not None
+
+
+def _said(name: bytes) -> str:
+    """Return the name of a virtual source without an end, and why it is none."""
+    last = os.fsdecode(_written(os.path.basename(name)))
+    return f"{os.fsdecode(name)} (in whose place HDF5 finds {last} for every number, without end)"
+
+
+def unending(dataset: h5d.DatasetID, file: Path) -> list[str]:
+    """Return the sources of a dataset of `file` of which HDF5 would find no end, asked for its shape."""
+    sources = virtual_sources(dataset.get_create_plist())
+    found = (source.file for source in sources if _unending(source.file, source.dataset, file))
+    return [_said(name) for name in dict.fromkeys(found)]
+
+
 @dataclass(frozen=True)
 class Whereabouts:
     """Where the values of a dataset lie: the files that are opened for them, and the names of files, and of
@@ -178,8 +206,11 @@ def _places(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[Path 
 
 def _places_of(name: bytes, inner: bytes, file: Path, access: Any, deep: int) -> Iterator[Path | str]:
     """Yield what `_places` does for a virtual source of `file`: of numbered files all up to the first gap."""
-    numbered = _written(name, 0) != _written(name, 1)
-    for number in itertools.count() if numbered else [0]:
+    if _unending(name, inner, file):
+        yield _said(name)
+        return
+    numbers: Iterable[int] = itertools.count() if _numbered(name) else [0]
+    for number in numbers:
         place = file if name == b"." else found(_written(name, number), file)
         if place is None:
             if number == 0:
