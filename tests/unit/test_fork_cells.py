@@ -16,7 +16,9 @@ from samples import CELL, prepared
 
 import fork_cells
 import run_forked
+from hyperslab.layouts.environments import OF_WORKERS, made
 from hyperslab.measuring.fork_requests import Request
+from hyperslab.measuring.process import interpreter_of
 from hyperslab.studies.specification import text
 
 SCRIPTS = Path(run_forked.__file__).parent
@@ -117,3 +119,19 @@ def test_a_layout_of_another_release_has_a_parent_in_its_environment(
     assert interpreter("1.14") == "/some/python"
     with pytest.raises(ValueError, match="os"):
         fork_cells.parent_command(Request(0, "/some/python", "os", (), {}))
+
+
+def test_a_cell_of_dask_has_a_parent_in_its_environment_and_its_writer_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forked elsewhere it would be exchanged for that interpreter, and import everything once more."""
+    monkeypatch.chdir(tmp_path)
+    own = interpreter_of(made(OF_WORKERS["dask"]))
+    own.parent.mkdir(parents=True)
+    own.touch()
+    words = ("--specification", json.dumps({**CELL, "case": {**CELL["case"], "by": "dask"}}))
+    found = [
+        fork_cells.parent_command(Request(0, "/some/python", f"hyperslab.{module}", words, {}))[0]
+        for module in ("generate", "measure")
+    ]
+    assert found == ["/some/python", str(own)]

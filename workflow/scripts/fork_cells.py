@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from hyperslab.layouts import layout_of
+from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring.fork_requests import Request
 from hyperslab.measuring.fork_server import Server
 from hyperslab.measuring.process import interpreter_of
@@ -23,8 +24,8 @@ MODULES = ("hyperslab.generate", TIMED)
 
 
 def parent_command(request: Request) -> list[str]:
-    """Return the command of the parent for a cell: the interpreter of its layout's environment, its format,
-    and the clients of that.
+    """Return the command of the parent for a cell: the interpreter of its environment, its format, and the
+    clients of that.
 
     Raises ValueError for what is no process of a cell.
     """
@@ -32,8 +33,12 @@ def parent_command(request: Request) -> list[str]:
         raise ValueError(request.module)
     spec = json.loads(request.arguments[request.arguments.index("--specification") + 1])
     layout, python = layout_of(spec["layout"]), request.interpreter
+    environment = layout.environment()
+    if request.module == TIMED:
+        # Whose workers need another one is written without.
+        environment = of_cell(spec["case"], environment)
     # Where it is not there, the process says so.
-    if (environment := layout.environment()) and (own := interpreter_of(environment)).exists():
+    if environment and (own := interpreter_of(environment)).exists():
         python = str(own)
     clients = [f"--client={module}" for module in layout.clients()]
     return [python, __file__, "--format", spec["layout"]["format"], *clients]
