@@ -189,7 +189,8 @@ def said_while_killed(artifact: Any, path: str, spec: Any) -> str:
 def faults(format_name: str, directory: Path) -> Any:
     """Summarise daily grids; ask with a wrong password, then of a server that was killed."""
     hsds = format_name == "hsds"
-    spec: Any = behind(format_name, **({"nodes": 2} if hsds else {}))
+    settings: dict[str, Any] = {"nodes": 2} if hsds else {}
+    spec: Any = behind(format_name, **settings)
     spec["dataset"]["fill"] = DAILY_GRID
     values = open_content(spec["dataset"])
     found: dict[str, Any] = {}

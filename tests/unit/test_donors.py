@@ -368,7 +368,7 @@ def test_a_virtual_donor_is_looked_up_with_each_source_opened_once(
         return really(name, *given, **named)
 
     monkeypatch.setattr(h5py.h5f, "open", noted)
-    with donors.open_donor(Path(donor["path"]), donor["dataset"]):
+    with donor_opening.open_donor(Path(donor["path"]), donor["dataset"]):
         assert sorted(opened) == [
             "link.h5", "row0.h5", "row1.h5", "row2.h5", "virtual0.h5", "virtual1.h5", "virtual2.h5",
         ]  # fmt: skip

@@ -394,7 +394,7 @@ TEXTS = (
     "[0200, 1:30]",
     "[1, -1, +1, 0x1F, 1_000, 1e3, 1.5e3, .5, .inf, yes, No, null, 2026-11-28, '2']",
     "a: |\n  x\n   y\n\nb: >-\n  x\n  y\nc: x\n  y\n",
-    "{a: b:c, http://d: e, ? f : g, h, \"i\":j}",
+    '{a: b:c, http://d: e, ? f : g, h, "i":j}',
     "a: &x {b: [1, 2]}\nc: *x\nd: {<<: *x, e: 3}\n- \n",
     "a: &x {b: [1, 2]}\nc: *x\nd: {<<: *x, e: 3}\n",
     "%YAML 1.1\n---\n- !!str 1\n- !!float 2\n- - 3\n  - {}\n...\n",
