@@ -333,7 +333,7 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
     chosen = KILLS[name]
     # It would go on for minutes; a million selections take seconds to draw.
     if name == "server":
-        spec = asked_cell(chosen.format, 10**4, warm=1)
+        spec = asked_cell(chosen.format, 10**4, cold=1)
     else:
         # What a server keeps needs no store, and each cold repeat has another server.
         spec = cell(chosen.format, **({"cold": 1000} if chosen.format == "hsds-s3" else {"session": 10**5}))
