@@ -283,8 +283,8 @@ def test_memory_of_a_second_copy_is_bounded(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(Path(rewriting.__file__).parents[2]), "OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    # 67 MB of values through 16 MiB, and what HDF5 itself needs.
-    assert int(done.stdout) < 2 * 16 * 2**20
+    # 67 MB of values through 16 MiB; as much again, and a little, is what HDF5 and the C library keep.
+    assert int(done.stdout) < 5 * 16 * 2**20 // 2
 
 
 def test_a_part_of_the_array_has_room_for_the_chunks_of_both_copies() -> None:
