@@ -265,7 +265,7 @@ def test_the_sizes_of_a_file_are_those_of_both_copies() -> None:
 def test_memory_of_a_second_copy_is_bounded(tmp_path: Path) -> None:
     """Chunks as unlike as planes and columns: no box that holds whole ones of both would fit."""
     with h5py.File(tmp_path / "mine.h5", "w") as file:
-        # HDF5 itself takes some 10 KiB for each chunk that a box touches, which of small ones is more than values.
+        # HDF5 itself takes some 10 KiB for each chunk that a box touches: of small ones more than values.
         file.create_dataset("counts", data=np.zeros((256, 256, 1024), "u1"), chunks=(16, 16, 1024))
     second = {"chunks": [256, 256, 1], "filters": [], "cases": ["image"], "others": ["spectrum"]}
     code = (
