@@ -195,10 +195,9 @@ def faults(format_name: str, directory: Path) -> Any:
     values = open_content(spec["dataset"])
     found: dict[str, Any] = {}
     with served(spec, directory) as (format_, path, artifact):
-        if hsds:
-            found["codecs"] = codecs(format_, path, artifact)
         format_.generate(path, spec, values)
         connection = connection_of(path)
+        passwords = [connection.password]
         place = Path(connection.directory, servers.CONNECTION)
         kept = place.read_text(encoding="utf-8")
         place.write_text(kept.replace(connection.password, "0" * 32), encoding="utf-8")
@@ -210,6 +209,9 @@ def faults(format_name: str, directory: Path) -> Any:
         found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
         found["summarised"] = summarised(format_, path, spec, values)
         if hsds:
+            # After what lists the files of the data: HSDS removes those of a replaced dataset some time later.
+            found["codecs"] = codecs(format_, path, artifact)
+            passwords.append(connection_of(path).password)
             # Of those who ask when a node is killed tests/unit/test_store_faults.py has some.
             (node,) = (one for one in artifact.processes() if called(one, "--node_type=sn"))
             os.kill(node, signal.SIGKILL)
@@ -217,7 +219,7 @@ def faults(format_name: str, directory: Path) -> Any:
             found["killed"] = said_while_killed(artifact, path, spec)
         assert wait_until(lambda: not artifact.processes())
         found["gone"] = said(lambda: format_.open(path, spec))
-        found["words"] = connection.password in json.dumps(found)
+        found["words"] = any(password in json.dumps(found) for password in passwords)
     found["stopped"] = said(lambda: format_.open(path, spec))
     return found
 
