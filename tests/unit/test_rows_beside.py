@@ -113,6 +113,19 @@ def test_a_donor_that_has_no_such_rows_is_one_line(donor: Path, way: dict[str, s
     assert str(donor) in str(raised.value) and "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("lost", ["values", "lengths"])
+def test_rows_of_a_donor_in_files_that_are_not_there_are_refused(
+    donor: Path, tmp_path: Path, lost: str
+) -> None:
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        for name, source in (("values", VALUES), ("lengths", LENGTHS)):
+            whole = h5py.VirtualLayout(source.shape, source.dtype)
+            whole[:] = h5py.VirtualSource("gone.h5" if name == lost else donor.name, name, source.shape)
+            file.create_virtual_dataset(name, whole)
+    with pytest.raises(DonorError, match=f"/{lost} has values in files that are not there: gone.h5$"):
+        donor_rows.prepare(of_donor(tmp_path / "virtual.h5", WAYS["lengths"]), tmp_path / "kept.npy")
+
+
 SPECTRA = [3, 5, 1]
 
 

@@ -104,7 +104,7 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
         found = dataset_of(file, path, dataset)
         check_filters(path, found)
         # First: of sources without an end HDF5 would look for the shape for ever.
-        _check_other_files(path, found)
+        check_other_files(path, found)
         if found.shape is None:
             raise DonorError(f"{path}: {dataset} is a null dataset, which holds nothing")
         yield found
@@ -133,7 +133,7 @@ def check_filters(path: Path, dataset: Any) -> None:
         raise DonorError(f"{path}: {dataset.name} {why}")
 
 
-def _check_other_files(path: Path, dataset: Any) -> None:
+def check_other_files(path: Path, dataset: Any) -> None:
     """Raise DonorError where files are missing that hold values, or too many to be open: a virtual dataset
     would have fill values.
     """
