@@ -131,6 +131,20 @@ def test_what_cannot_be_kept_is_refused(
     assert not (tmp_path / "new.zarr").exists()
 
 
+def test_values_in_files_that_are_not_there_do_not_become_fill_values(tmp_path: Path) -> None:
+    source = stored(tmp_path / "source.h5", np.ones(SHAPE, "u2"))
+    whole = h5py.VirtualLayout(SHAPE, "u2")
+    whole[:] = h5py.VirtualSource("source.h5", "group/values", SHAPE)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("group").create_virtual_dataset("values", whole)
+    assert (copied(tmp_path, tmp_path / "a.h5")[:] == 1).all()
+    source.unlink()
+    asked = {"format": "zarr", "chunks": "auto"}
+    with pytest.raises(RewriteError, match="has values in files that are not there from here: source.h5$"):
+        zarr_copy.copy(tmp_path / "a.h5", tmp_path / "b.zarr", "/group/values", asked, MIB, Progress())
+    assert not (tmp_path / "b.zarr").exists()
+
+
 def test_an_attribute_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
     with h5py.File(stored(tmp_path / "a.h5", np.ones(SHAPE)), "r+") as file:
         file["group/values"].attrs["leads"] = file["group"].ref

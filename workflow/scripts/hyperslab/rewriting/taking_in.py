@@ -8,7 +8,7 @@ from typing import Any
 
 from h5py import h5d, h5f, h5g, h5o, h5p
 
-from hyperslab.formats.hdf5.other_files import Whereabouts, whereabouts
+from hyperslab.formats.hdf5.other_files import whereabouts
 from hyperslab.measuring import limits
 from hyperslab.rewriting import RewriteError, target
 from hyperslab.rewriting.elements import is_plain
@@ -31,14 +31,15 @@ def paths(file: Path) -> list[str]:
         datasets = [node.path for node in survey(opened).values() if node.kind == h5o.TYPE_DATASET]
         found = [path for path in datasets if any(elsewhere(h5d.open(opened, path), file).values())]
         for path in found:
-            _check_there(path, whereabouts(h5d.open(opened, path), file))
+            check_there(h5d.open(opened, path), path, file)
         return [os.fsdecode(path) for path in found]
     finally:
         opened.close()
 
 
-def _check_there(path: bytes, where: Whereabouts) -> None:
-    """Raise RewriteError where not all files can be read that hold values of a dataset."""
+def check_there(dataset: h5d.DatasetID, path: bytes, file: Path) -> None:
+    """Raise RewriteError where not all files can be read that hold values of a dataset of `file`."""
+    where = whereabouts(dataset, file)
     if absent := where.missing:
         more = f" and {len(absent) - MOST_NAMED} more" if len(absent) > MOST_NAMED else ""
         names = ", ".join(absent[:MOST_NAMED])

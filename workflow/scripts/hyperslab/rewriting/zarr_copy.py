@@ -21,7 +21,7 @@ from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel, resolve
 from hyperslab.layouts.zarr_store import file_extents
 from hyperslab.measuring.syncing import fsync
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, taking_in
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.pieces import Pieces, plan
 from hyperslab.rewriting.progress import Progress
@@ -143,7 +143,8 @@ def _opened(original: Path) -> h5py.File:
 
 
 def _dataset(file: h5py.File, name: str, budget: int) -> h5py.h5d.DatasetID:
-    dataset_at(file.id, name)
+    # Of files that are not there HDF5 reads fill values.
+    taking_in.check_there(dataset_at(file.id, name), os.fsencode(name), Path(file.filename))
     return opened(file.id, name.encode(), budget)
 
 
