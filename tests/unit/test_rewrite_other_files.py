@@ -232,47 +232,68 @@ def test_what_is_not_there_is_not_taken_in_as_fill_values(
 
 # Its sources are numbered in the name of a folder that is gone. HDF5 looks for the last part then, which is
 # there whatever the number: asked for the shape it never answers, and neither does whoever waits for it.
-UNENDING = """
+WRITE_UNENDING = """
 import h5py, numpy as np
 from h5py import h5d, h5p, h5s, h5t
 from pathlib import Path
 from hyperslab import rewrite
 from hyperslab.advising.found import arrays, look
+from hyperslab.formats import donor_rows
 from hyperslab.formats.donor_opening import DonorError
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, zarr_copy
+from hyperslab.rewriting.opening import refused_layouts
 from hyperslab.rewriting.progress import Progress
-with h5py.File("data.h5", "w") as file:
-    file["values"] = np.arange(4)
-with h5py.File("mine.h5", "w", libver="latest") as file:
+mine = Path("mine.h5")
+with h5py.File(mine, "w", libver="latest") as file:
     file["counts"] = np.arange(100)
     series = h5s.create_simple((1, 4), (h5s.UNLIMITED, 4))
     series.select_hyperslab((0, 0), (h5s.UNLIMITED, 1), (1, 4), (1, 4))
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_virtual(series, b"/gone/run%b/data.h5", b"values", h5s.create_simple((4,)))
     h5d.create(file.id, b"runs", h5t.STD_I64LE, series, creation)
-mine = Path("mine.h5")
-assert list(arrays(mine)) == ["/counts"]
 layout = {"chunks": [10], "filters": [], "settings": {"libver": "earliest"}, "compact": False}
-for ask in (
-    lambda: look(mine, "/runs"),
-    lambda: rewrite.rewrite(mine, Path("new.h5"), "counts", layout, 2**28, Progress()),
-    lambda: rewrite.rewrite(mine, Path("new.h5"), "counts", layout, 2**28, Progress(), materialise=True),
-):
+in_zarr = {"format": "zarr", "chunks": "auto"}
+def said(ask):
     try:
         ask()
     except (DonorError, RewriteError) as error:
         print(error)
 """
+UNENDING = """
+with h5py.File("data.h5", "w") as file:
+    file["values"] = np.arange(4)
+assert list(arrays(mine)) == ["/counts"]
+assert "is a virtual dataset" in refused_layouts(mine, "/runs", {"it": layout})["it"]
+said(lambda: look(mine, "/runs"))
+said(lambda: donor_rows.check({"donor": {"path": "mine.h5", "dataset": "/runs"}, "rows": {}, "dtype": "i8"}))
+said(lambda: rewrite.rewrite(mine, Path("new.h5"), "counts", layout, 2**28, Progress()))
+said(lambda: rewrite.rewrite(mine, Path("new.h5"), "counts", layout, 2**28, Progress(), materialise=True))
+said(lambda: zarr_copy.copy(mine, Path("new.zarr"), "/runs", in_zarr, 2**28, Progress()))
+"""
+# Beside the new file alone.
+UNENDING_ELSEWHERE = """
+Path("other").mkdir()
+with h5py.File("other/data.h5", "w") as file:
+    file["values"] = np.arange(4)
+said(lambda: rewrite.rewrite(mine, Path("other/new.h5"), "counts", layout, 2**28, Progress()))
+"""
 
 
-def test_virtual_sources_without_an_end_are_refused_before_hdf5_looks_for_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "lines"), [(UNENDING, 5), (UNENDING_ELSEWHERE, 1)], ids=["of all", "of the new file"]
+)
+def test_virtual_sources_without_an_end_are_refused_before_hdf5_looks_for_it(
+    tmp_path: Path, asked: str, lines: int
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", UNENDING], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+        [sys.executable, "-c", WRITE_UNENDING + asked],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     said = "values in files that are not there.*: /gone/run%b/data.h5 "
     said += r"\(in whose place HDF5 finds data.h5 for every number, without end\)"
-    assert [bool(re.search(f"/runs:? has {said}$", line)) for line in done.stdout.splitlines()] == [True] * 3
+    found = [bool(re.search(f"/runs:? has {said}$", line)) for line in done.stdout.splitlines()]
+    assert found == [True] * lines
 
 
 def test_the_command_says_where_names_lead(tmp_path: Path) -> None:

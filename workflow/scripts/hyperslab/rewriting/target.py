@@ -86,12 +86,13 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
     where it cannot be rewritten.
     """
     creation, datatype = dataset.get_create_plist(), dataset.get_type()
+    # First: of sources without an end HDF5 would look for the extent for ever.
+    if creation.get_layout() == h5d.VIRTUAL:
+        raise RewriteError("is a virtual dataset, whose values lie in other datasets: rewrite those")
     if dataset.get_space().get_simple_extent_type() == h5s.NULL:
         raise RewriteError("has no extent (a null dataspace), so that there is nothing to lay out")
     if not is_plain(datatype):
         raise RewriteError("has elements of variable length or references, which lie outside of its chunks")
-    if creation.get_layout() == h5d.VIRTUAL:
-        raise RewriteError("is a virtual dataset, whose values lie in other datasets: rewrite those")
     if creation.get_external_count():
         raise RewriteError(
             "has its values in other files (external storage), which HDF5 allows without chunks only"
