@@ -94,6 +94,19 @@ def test_a_server_is_started_to_write_and_for_each_state_and_cold_repeat(
     assert started("team") == starts - 1
 
 
+def test_a_server_is_started_for_each_cold_repeat_with_which_a_short_cell_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = {**with_case(read={"x": 2}, states=["cold", "warm"]), "repeats": {}}
+    study = load(tmp_path, content)
+    asked = study.cases["team"]
+    monkeypatch.setattr(Hdf5Layout, "restart_seconds", lambda _: 1e3)
+    short = estimated_seconds(study, "contiguous", "team")
+    monkeypatch.setattr("hyperslab.planning.estimates.SHORT_SECONDS", 0.0)
+    long = estimated_seconds(study, "contiguous", "team")
+    assert round((short - long) / 1e3) == asked["most_repeats"]["cold"] - asked["repeats"]["cold"] == 30
+
+
 def test_all_files_of_a_collection_are_opened_and_each_waits_for_its_store(tmp_path: Path) -> None:
     layouts = {"one": {"chunks": [1, 12, 10]}, "days": {"chunks": [1, 12, 10], "files": 1}}
     content = {

@@ -60,11 +60,10 @@ def estimated_seconds(
         starting = (written + 1) * stored.restart_seconds()
         there = written * (writing + plain + uploading) + writing + starting
         return SECONDS_A_CELL + there + reading_all + (repeats - written) * reading
-    starts = sum(count if state == "cold" else 1 for state, count in asked["repeats"].items())
     sharing = len(study.sharing(layout, case, site)) if site else 1
     if stored.abilities.writes:
         writing += stored.restart_seconds()
-    writing = writing / sharing + uploading + starts * stored.restart_seconds()
+    writing = writing / sharing + uploading
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize, asked.get("level") or 0)
     opened = stored.files_touched([0] * len(shape), shape if kind.opens_all else extent)
@@ -74,11 +73,12 @@ def estimated_seconds(
     one: float = (
         SECONDS_A_REPEAT + waited + touched * stored.piece_seconds() + volume / min(READ_BYTES_PER_S, line)
     )
+    counts: dict[str, int] = asked["repeats"]
     if one < SHORT_SECONDS:
-        repeats += sum(
-            most - asked["repeats"][state] for state, most in asked.get("most_repeats", {}).items()
-        )
-    repeats *= kind.selections(asked)
+        counts = {**counts, **asked.get("most_repeats", {})}
+    starts = sum(count if state == "cold" else 1 for state, count in counts.items())
+    writing += starts * stored.restart_seconds()
+    repeats = sum(counts.values()) * kind.selections(asked)
     if not kind.computes:
         return float(SECONDS_A_CELL + writing + repeats * one)
     one += math.prod(extent) * SECONDS_A_VALUE
