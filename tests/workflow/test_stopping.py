@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")}, "rounds": 12}
 # After a signal the shell of a job that was under way may still make its log.
 SECONDS_UNDER_WAY = 0.05
-# A signal passes from the run to the command in it, and on to the run inside, while a cell stands still.
-SECONDS_TO_THE_INSIDE = 1
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +54,17 @@ def count(results: Path, wanted: int) -> bool:
 
 def locks(clone: Clone) -> list[Path]:
     return list((clone.directory / ".snakemake/locks").glob("*.lock"))
+
+
+def inside(clone: Clone, rule: str) -> Path:
+    """The log of the run inside a job of this rule."""
+    return clone.directory / f"results/stopped/logs/{rule}.log"
+
+
+def await_understood(clone: Clone, rule: str) -> None:
+    """Wait until such a run has said that it was told to stop: a signal passes through a command to it."""
+    said = "Will exit after finishing currently running jobs"
+    wait_for(lambda: said in inside(clone, rule).read_text(encoding="utf-8"), "word of the signal")
 
 
 def test_no_cell_begins_after_sigterm(clone: Clone, tmp_path: Path) -> None:
@@ -100,12 +109,13 @@ def test_who_stops_a_run_stops_its_confirming_rounds(clone: Clone, tmp_path: Pat
 
     for number in (signal.SIGTERM, signal.SIGINT):
         before = confirmed()
+        inside(clone, "confirm").unlink(missing_ok=True)
         with clone.running("results/stopped/confirmation.json") as process:
             wait_for(partial(more_than, before), "a confirming round")
             caught = catch("measure", root)
             # To the run alone: a terminal would tell all of them.
             os.kill(process.pid, number)
-            time.sleep(SECONDS_TO_THE_INSIDE)
+            await_understood(clone, "confirm")
             caught.send(signal.SIGCONT)
             measured = confirmed()
         assert process.returncode != 0
@@ -125,7 +135,7 @@ def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) ->
         wait_for(lambda: list(cells.glob("*/*.r3.json")), "an added round")
         caught = catch("measure", root)
         os.kill(process.pid, signal.SIGTERM)
-        time.sleep(SECONDS_TO_THE_INSIDE)
+        await_understood(clone, "add-rounds")
         caught.send(signal.SIGCONT)
         measured = len(list(cells.glob("*/*.json")))
     assert process.returncode != 0

@@ -93,7 +93,8 @@ def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str
     # How far a run is begins so (planning/progress.py).
     progress = f"hyperslab: {name_of(phase)}: "
     parent = os.getpid()
-    with log.open("a", encoding="utf-8") as kept:
+    # Line by line: who looks into it meanwhile sees how far it is.
+    with log.open("a", buffering=1, encoding="utf-8") as kept:
         inner = subprocess.Popen(
             command(run["snakefile"], asked, target, *options, triggers=run["triggers"]),
             stdout=subprocess.PIPE,
