@@ -36,7 +36,7 @@ STUDY: dict[str, Any] = {
     "repeats": {"cold": 1, "warm": 1},
 }
 CASE = {"summaries": {"day": "all"}, "dask": [2], "states": ["warm"], "repeats": {"warm": 10**5}}
-SECONDS = 60
+SECONDS = 180
 TABLE = "results/days/measurements.parquet"
 
 

@@ -64,7 +64,7 @@ ENDLESS: Any = {
     },
     "repeats": {"warm": 10**5}, "study": "mine", "seed": 1, "round": "r0", "protocol": 1,
 }  # fmt: skip
-SECONDS = 60
+SECONDS = 180
 
 
 @pytest.fixture(scope="module")

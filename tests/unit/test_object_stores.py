@@ -200,7 +200,8 @@ def test_nothing_is_told_and_nothing_stays_when_a_cell_with_a_server_is_killed(
             command, cwd=ROOT, env=variables(users.credentials), stdout=log, stderr=log
         )
     try:
-        assert wait_until(lambda: users.faults.gets > asked + BEFORE_VALUES)
+        # A server takes some time to come up where other tests run.
+        assert wait_until(lambda: users.faults.gets > asked + BEFORE_VALUES, SECONDS)
         # The gateway, and what watches over the server: a service node, a data node and what starts them.
         assert len(children(measuring.pid)) == 2
         connection, processes = connection_of(str(artifact / "data.hsds-s3")), below(measuring.pid)

@@ -362,10 +362,10 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
         def found_gateways() -> list[int]:
             return [process for process in below(measuring) if called(process, "object_store.gateway")]
 
-        # Who looks through processes all the time takes a processor from them.
-        begun = (wait_until(lambda: reading() and len(found()) > chosen.depth) for _ in range(4))
-        # A server takes some time to come up where other tests run.
-        assert any(begun), users.faults.gets - asked
+        # Who looks through processes all the time takes a processor from them; a server takes some time to
+        # come up where other tests run.
+        begun = wait_until(lambda: reading() and len(found()) > chosen.depth, SECONDS)
+        assert begun, users.faults.gets - asked
         everybody = below(measuring)
         # The directory of a server; one that is started anew has another each time.
         private = [Path((given.artifact / PLACE).read_text())] if name == "server" else []

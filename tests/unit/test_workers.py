@@ -19,8 +19,8 @@ import hyperslab
 SECONDS = 60.0
 
 
-def wait_until(met: Callable[[], bool]) -> bool:
-    end = time.monotonic() + SECONDS
+def wait_until(met: Callable[[], bool], seconds: float = SECONDS) -> bool:
+    end = time.monotonic() + seconds
     while not met():
         if time.monotonic() > end:
             return False
