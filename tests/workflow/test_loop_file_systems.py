@@ -66,8 +66,10 @@ def mounted(directory: Path) -> dict[str, str]:
     return {words[1].rpartition("/")[2]: words[2] for words in lines if words[1].startswith(top + "/")}
 
 
-def backing_files() -> set[str]:
-    return {path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")}
+def loops(directory: Path) -> list[tuple[str, str]]:
+    """Each loop device on a file of `directory`, and the file's name; those of other tests come and go."""
+    found = ((device, Path(file)) for device, file in loop_file_systems.loop_devices())
+    return [(device, file.name) for device, file in found if file.parent == directory]
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "btrfs-zstd"])
@@ -75,7 +77,6 @@ def test_each_kind_is_made_and_removed(
     kind: str, directory: Path, require: Callable[[str | None], None]
 ) -> None:
     require(loop_file_systems.missing(kind))
-    others = backing_files()
     up = script("up", directory, "--size", "300M", kind)
     assert (up.returncode, up.stderr) == (0, "")
     fragment = yaml.safe_load(up.stdout)
@@ -85,12 +86,11 @@ def test_each_kind_is_made_and_removed(
     assert mounted(directory) == {kind: kind.partition("-")[0]}
     (root / "data").write_bytes(b"x" * 2**20)
     assert os.stat(directory / f"{kind}.img").st_blocks * 512 < 200 * 2**20, "the image is sparse"
-    dios = [path.parent / "dio" for path in Path("/sys/block").glob("loop*/loop/backing_file")
-            if path.read_text().strip() == str(directory / f"{kind}.img")]  # fmt: skip
-    assert [path.read_text().strip() for path in dios] == ["1"]
+    ((device, image),) = loops(directory)
+    assert image == f"{kind}.img" and Path("/sys/block", device, "loop/dio").read_text() == "1\n"
 
     assert script("down", directory).returncode == 0
-    assert mounted(directory) == {} and backing_files() == others
+    assert mounted(directory) == {} and not loops(directory)
     assert list(directory.iterdir()) == []
     assert script("down", directory).returncode == 0, "may be repeated"
 
@@ -206,7 +206,7 @@ def test_what_up_did_not_make_stays(directory: Path) -> None:
     assert refused.returncode == 1 and "was not made here" in refused.stderr
     (directory / "ext4.img").unlink()  # the mount lives on without its image
     assert script("down", directory).returncode == 0
-    assert mounted(directory) == {} and str(directory) not in "".join(backing_files())
+    assert mounted(directory) == {} and not loops(directory)
     assert [path.name for path in directory.iterdir()] == ["mine.img"]
 
 
@@ -227,14 +227,13 @@ loop_file_systems.Loops(Path(sys.argv[1])).up([("ext4", "ext4"), ("other", "ext4
 
 @pytest.mark.parametrize("command", ["mkfs.ext4", "losetup", "mount"])
 def test_down_removes_what_a_killed_up_left(directory: Path, command: str) -> None:
-    before = backing_files()
     words = [sys.executable, "-c", KILLED_AFTER, str(directory), command]
     killed = subprocess.run(words, env=os.environ | {"PYTHONPATH": str(SCRIPT.parent)}, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert (directory / "ext4.img").exists()
-    assert (command == "mkfs.ext4") == (backing_files() == before)
+    assert (command == "mkfs.ext4") == (not loops(directory))
     assert script("down", directory).returncode == 0
-    assert mounted(directory) == {} and backing_files() == before
+    assert mounted(directory) == {} and not loops(directory)
     assert list(directory.iterdir()) == []
 
 

@@ -133,11 +133,7 @@ class Loops:
         also where somebody deleted it meanwhile.
         """
         image = str(self.image(name))
-        return [
-            f"/dev/{entry.parent.parent.name}"
-            for entry in Path("/sys/block").glob("loop*/loop/backing_file")
-            if entry.read_text().removesuffix("\n").removesuffix(" (deleted)") == image
-        ]
+        return [f"/dev/{device}" for device, file in loop_devices() if file == image]
 
     def sites(self) -> str:
         """Return a fragment of config/sites.yaml that names every file system here and a local site on
@@ -247,6 +243,15 @@ class Loops:
         if not self.mounted:
             for name in ("loops.json", "loops.new", "sites.yaml"):
                 (self.directory / name).unlink(missing_ok=True)
+
+
+def loop_devices() -> Iterator[tuple[str, str]]:
+    """Yield the name of every loop device and the file on which it stands, also where that is deleted."""
+    for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
+        # Somebody else may detach theirs meanwhile.
+        with contextlib.suppress(OSError):
+            file = entry.read_text()
+            yield entry.parent.parent.name, file.removesuffix("\n").removesuffix(" (deleted)")
 
 
 def mount_points(devices: list[str]) -> Iterator[str]:
