@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -393,8 +394,8 @@ def test_a_killed_rank_leaves_one_line_and_nothing_that_looks_finished(
         run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
-            # They are at work.
-            assert wait_until(lambda: any(artifact.glob("data.idx/**/*.bin")))
+            # They are at work. Unlike a Path's, this glob minds no directory that goes before the next write.
+            assert wait_until(lambda: any(glob.iglob("data.idx/**/*.bin", root_dir=artifact, recursive=True)))
             started = below(run.pid)
             os.kill(ranks_of(run.pid)[0], signal.SIGKILL)
             _, said = run.communicate(timeout=60)
