@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import preloaded
-import psutil
 import pytest
+from process_tree import alive
 
 SLOW = "rule slow:\n    shell: 'echo $$ >pid.part; mv pid.part pid; sleep 600'\n"
 
@@ -45,7 +45,7 @@ def test_a_run_that_was_broken_off_ends_and_says_nothing_to_the_next(tmp_path: P
         asking.join(300.0)
         signal.signal(signal.SIGUSR1, before)
     shell = int((tmp_path / "pid").read_text())
-    while psutil.pid_exists(shell) and psutil.Process(shell).status() != psutil.STATUS_ZOMBIE:
+    while alive(shell):
         time.sleep(0.05)
     (tmp_path / "Snakefile").write_text("print('this one')\n", encoding="utf-8")
     for word, code in (("--no-such-option", 2), ("--dry-run", 0)):
