@@ -26,11 +26,14 @@ PARSING = (
 OF_ONE_STORE = ("test_store_faults.py", "test_object_stores.py")
 # A module about the process that forks runs waits with one that needs it: workers that compute need none.
 FORKING = ("test_preloaded.py", "test_refusals.py")
+# Both see that no control group of memory is left on the machine.
+OF_CONTROL_GROUPS = ("test_node_memory.py", "test_summaries.py")
 # Of one worker, as those of the one cluster are.
 TOGETHER = {
     **dict.fromkeys(OF_ONE_CLONE, "workflow/one clone"),
     **dict.fromkeys(FORKING, "workflow/refusals"),
     **dict.fromkeys(OF_ONE_STORE, "workflow/one store"),
+    **dict.fromkeys(OF_CONTROL_GROUPS, "control groups"),
     **dict.fromkeys(PARSING, "parsing"),
 }
 
