@@ -16,6 +16,7 @@ from h5py import h5d, h5f, h5fd, h5p
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import library
 from hyperslab.measuring import other_file_systems
+from hyperslab.measuring.artifact import make_directory
 
 # Older releases do not know the newer names.
 LIBVER = {
@@ -143,7 +144,7 @@ def _direct(lists: Lists, value: Mapping[str, Any], _: str) -> None:
 
 def _split(lists: Lists, value: Mapping[str, Any], path: str) -> None:
     try:
-        other_file_systems.file_on(path, value["metadata_on"]).parent.mkdir(parents=True, exist_ok=True)
+        make_directory(other_file_systems.file_on(path, value["metadata_on"]).parent)
         template = other_file_systems.template(value["metadata_on"])
     except KeyError:
         raise Unavailable(f"no file system {value['metadata_on']!r} is known here") from None
