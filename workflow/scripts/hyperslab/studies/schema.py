@@ -70,7 +70,7 @@ class Grid(BaseModel):
     says the layouts, such as `chunks: [m, m, n]`, whose extents may be variables of `over`.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     name: Text = Field(description="name of each layout, with variables in braces")
     over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(

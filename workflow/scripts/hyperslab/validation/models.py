@@ -35,5 +35,5 @@ Flag = Annotated[bool, Field(strict=True)]
 class Strict(BaseModel):
     """A mapping in which a misspelt key is an error."""
 
-    # A bound or a weight without end decides nothing.
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # A bound or a weight without end decides nothing. Most models are asked for within larger ones alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
