@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,20 @@ def studies() -> dict[str, Path]:
     return {file.stem: file for file in files if not file.stem.startswith("advice-")}
 
 
+@cache
+def planned(name: str) -> PlannedStudy:
+    """A study that ships, loaded once for all modules that look at each of them (tests/groups.py)."""
+    return PlannedStudy(studies()[name])
+
+
 def golden() -> dict[str, Any]:
     """Name of a study -> number and hash of its texts, as they were when its results were measured."""
     found: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
     return found
 
 
-def fingerprint(file: Path) -> dict[str, Any]:
+def fingerprint(study: PlannedStudy) -> dict[str, Any]:
     """Number and SHA-256 of a study's texts: each test file's, each cell's in the first rounds."""
-    study = PlannedStudy(file)
     texts = {}
     for name, case in study.cases.items():
         for layout in case["layouts"]:
@@ -50,7 +56,7 @@ def main() -> None:
     """Add what is missing."""
     os.environ["HYPERSLAB_DONOR"] = DONOR
     known = golden()
-    added = {name: fingerprint(file) for name, file in studies().items() if name not in known}
+    added = {name: fingerprint(planned(name)) for name in studies() if name not in known}
     GOLDEN.write_text(json.dumps(dict(sorted((known | added).items())), indent=1) + "\n", encoding="utf-8")
     print("added:", ", ".join(added) or "nothing")
 

@@ -15,13 +15,18 @@ from xdist.workermanage import WorkerController
 # what takes minutes on one worker goes first.
 WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
 # Modules that begin with one clone, measured up to its report, those whose tests look at the syntax trees of
-# all modules, which a process makes once, and those whose cells lie in one store and have the same parents.
+# all modules or at all studies, which a process makes once, and those whose cells lie in one store and have
+# the same parents.
 OF_ONE_CLONE = (
     "test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py", "test_run_requests.py",
 )  # fmt: skip
 PARSING = (
     "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_mpi_environment.py",
     "test_releases.py", "test_snakemake_patches.py", "test_structure.py",
+)  # fmt: skip
+OF_ALL_STUDIES = (
+    "test_claims_of_the_documents.py", "test_committed_packs.py", "test_figures.py", "test_golden.py",
+    "test_sites.py",
 )  # fmt: skip
 OF_ONE_STORE = ("test_store_faults.py", "test_object_stores.py")
 # A module about the process that forks runs waits with one that needs it: workers that compute need none.
@@ -35,6 +40,7 @@ TOGETHER = {
     **dict.fromkeys(OF_ONE_STORE, "workflow/one store"),
     **dict.fromkeys(OF_CONTROL_GROUPS, "control groups"),
     **dict.fromkeys(PARSING, "parsing"),
+    **dict.fromkeys(OF_ALL_STUDIES, "all studies"),
 }
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_specifications import planned
+from golden_specifications import studies as shipped
 
 from hyperslab.claims.bounds import reason
 from hyperslab.data.sub_volumes import sub_volumes
@@ -20,10 +22,9 @@ EXPECTED = {f"{name}.{number}" for name, count in COUNTS.items() for number in r
 
 
 @pytest.fixture(scope="module")
-def studies(pytestconfig: pytest.Config) -> list[PlannedStudy]:
+def studies() -> list[PlannedStudy]:
     """All studies that come with the project."""
-    files = (pytestconfig.rootpath / "config" / "studies").glob("*.yaml")
-    return [PlannedStudy(file) for file in sorted(files)]
+    return [planned(name) for name in sorted(shipped())]
 
 
 @pytest.fixture(scope="module")

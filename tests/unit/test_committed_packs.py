@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from golden_specifications import ROOT, studies
+from golden_specifications import ROOT, planned
 
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.results.archive import members
@@ -48,7 +48,7 @@ class Committed(NamedTuple):
 def pack(request: pytest.FixtureRequest) -> Committed:
     """A pack that has been read to its end, and its study, once for all tests."""
     file: Path = request.param
-    found = Committed(file, PlannedStudy(studies()[file.name.removesuffix(SUFFIX)]), {}, {})
+    found = Committed(file, planned(file.name.removesuffix(SUFFIX)), {}, {})
     for layout, record in records(file):
         spec = record["specification"]
         cell = f"{record['site']}/{layout}/{spec['case']['name']}.{spec['round']}"

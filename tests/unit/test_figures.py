@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from figure_samples import STUDY, bars, data, data_of, picture, repeats, statistic, texts
+from golden_specifications import planned, studies
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
@@ -20,8 +21,6 @@ from hyperslab.studies import figures as figure_kinds
 from hyperslab.studies.case_kinds import kind_of, measured_at
 from hyperslab.studies.study import LoadedStudy
 
-STUDIES = Path(__file__).parents[2] / "config" / "studies"
-SHIPPED = [file.stem for file in sorted(STUDIES.glob("*.yaml"))]
 CASES = STUDY["cases"]
 # Those of spectra are drawn as those of slices are.
 EACH_KIND = [name for name in figure_kinds.names(STUDY) if not name.endswith("-spectra")]
@@ -68,10 +67,10 @@ def test_a_site_has_the_figures_of_its_cases() -> None:
     assert set(figure_kinds.names(STUDY)) - set(figure_kinds.names(study, "disk")) == left_out
 
 
-@pytest.fixture(scope="module", params=SHIPPED)
+@pytest.fixture(scope="module", params=sorted(studies()))
 def shipped(request: pytest.FixtureRequest) -> LoadedStudy:
     """A study that comes with the project, read once for all tests."""
-    return LoadedStudy(STUDIES / f"{request.param}.yaml")
+    return planned(request.param)
 
 
 def test_a_described_study_is_json_and_has_captions(shipped: LoadedStudy) -> None:
@@ -102,7 +101,7 @@ def test_every_kind_has_a_caption_and_no_other() -> None:
 
 
 def test_a_described_grid_has_its_variables_and_layouts() -> None:
-    (grid,) = figure_kinds.describe(LoadedStudy(STUDIES / "openmsi-chunking.yaml"))["grids"]
+    (grid,) = figure_kinds.describe(planned("openmsi-chunking"))["grids"]
     assert grid["variables"] == ["m", "n"]
     assert grid["layouts"]["4x4x2048"] == [4, 2048]
     assert len(grid["layouts"]) == 42

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from golden_specifications import ROOT, studies
+from golden_specifications import ROOT, planned, studies
 
 from hyperslab import formats
 from hyperslab.data.values import MixedIndices
@@ -244,7 +244,7 @@ def test_a_price_at_a_site_that_nobody_describes_is_one_line(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", sorted(studies()))
 def test_the_sites_of_a_study_are_in_the_file_that_it_names(name: str) -> None:
-    study = LoadedStudy(studies()[name])
+    study = planned(name)
     described = study.study.sites_file
     file = described.file if described else "config/sites.yaml"
     # Another is made by the commands that stand beside it.
