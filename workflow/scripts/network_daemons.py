@@ -56,13 +56,15 @@ def started_at(process: int) -> int | None:
     return None
 
 
-def wait_until(done: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-    """Look until `done`; FileSystemError after `seconds`."""
+def wait_until(
+    done: Callable[[], bool], what: str, seconds: float = START_SECONDS, pause: float = 0.1
+) -> None:
+    """Look until `done`, with a pause in between; FileSystemError after `seconds`."""
     last = time.monotonic() + seconds
     while not done():
         if time.monotonic() > last:
             raise FileSystemError(f"{what}: not within {seconds:g} s")
-        time.sleep(0.1)
+        time.sleep(pause)
 
 
 class Place:
@@ -207,7 +209,8 @@ def cephfs(place: Place) -> None:
         run(*ceph, "osd", "pool", "create", pool, "8")
     run(*ceph, "fs", "new", "hyperslab", "metadata", "data")
     place.spawn("ceph-mds", "-i", "a", "-f")
-    wait_until(lambda: "up:active" in run(*ceph, "mds", "stat"), "the metadata server is active")
+    # To ask takes most of a second of a processor, which the daemons need.
+    wait_until(lambda: "up:active" in run(*ceph, "mds", "stat"), "the metadata server is active", pause=1.0)
     place.mount("ceph-fuse", "-f", "-n", "client.admin")
     # Free space is what the manager has counted, and a file system without any takes no test file.
     wait_until(lambda: os.statvfs(place.mount_point).f_bavail > 0, "the manager knows the free space")
