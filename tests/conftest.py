@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from groups import Groups, turn
-from preloaded import SELDOM
+from preloaded import SELDOM, share
 
 if TYPE_CHECKING:
     from slurm_clones import Clusters
 
 
-def pytest_configure() -> None:
-    """Give each worker its own place for temporary files: cells lock a node there, and wait for others."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each worker its own place for temporary files: cells lock a node there, and wait for others.
+
+    What forks runs is one for all workers, of whoever gives out the tests.
+    """
     # A thread of a library that waits busily takes the time of other workers.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     # What runs the tests may be a make, whose variables another that a test starts would take over.
@@ -30,6 +33,8 @@ def pytest_configure() -> None:
         place = os.path.join(tempfile.gettempdir(), f"hyperslab-{worker}")
         os.makedirs(place, exist_ok=True)
         os.environ["TMPDIR"] = os.environ["HYPERSLAB_LOCKS"] = tempfile.tempdir = place
+    elif config.getoption("numprocesses", None):
+        share()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -40,6 +40,8 @@ OF_SCRIPTS = (
     "scipy.stats", "seaborn", "snakemake.script", "yaml",
 )  # fmt: skip
 LONGEST_REQUEST = 2**20
+# Names the process that all workers ask for runs.
+SHARED = "HYPERSLAB_TESTS_FORK"
 # When to search for garbage: what tests make is seldom any, and searches take a tenth of their time.
 SELDOM = (50_000, 10, 10)
 
@@ -88,34 +90,34 @@ class Parent:
     """The process that forks runs, and the one that forks their scripts; they end with who started them."""
 
     def __init__(self) -> None:
-        self._control, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # A name without a file (unix(7), abstract): nothing is left behind.
-        name = f"hyperslab-tests-{secrets.token_hex(16)}"
-        with there, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as scripts:
-            scripts.bind(f"\0{name}")
-            scripts.listen()
-            _started("runs", there, name)
-            # It ends when this end of its standard input is closed.
-            self._life = _started("scripts", scripts, name).stdin
-
-    def begin(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], *printed: int) -> Run:
-        """A run whose standard output and error are these descriptors."""
-        request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
-        mine, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with told:
-            socket.send_fds(self._control, [request], [*printed, told.fileno()])
-        return Run(arguments, mine)
+        # Names without a file (unix(7), abstract): nothing is left behind.
+        self.name, scripts = (f"hyperslab-tests-{secrets.token_hex(16)}" for _ in range(2))
+        # Each ends when this end of its standard input is closed.
+        self._lives = [
+            _started(what, name, scripts).stdin for what, name in (("runs", self.name), ("scripts", scripts))
+        ]
 
 
-def _started(what: str, at: socket.socket, scripts: str) -> subprocess.Popen[bytes]:
-    """A process that forks runs or scripts for those who ask at this socket."""
-    return subprocess.Popen(
-        [sys.executable, __file__, what, str(at.fileno()), scripts],
-        # What is forked should have one thread.
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        pass_fds=[at.fileno()],
-    )
+def _started(what: str, name: str, scripts: str) -> subprocess.Popen[bytes]:
+    """A process that forks runs or scripts for those who ask at the socket of this name."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        return subprocess.Popen(
+            [sys.executable, __file__, what, str(listener.fileno()), scripts],
+            # What is forked should have one thread.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+        )
+
+
+def _variables() -> frozenset[tuple[str, str]]:
+    """The variables that an interpreter reads when it starts."""
+    return frozenset(item for item in os.environ.items() if item[0].startswith("PYTHON"))
+
+
+AT_FIRST = _variables()
 
 
 @functools.cache
@@ -123,11 +125,29 @@ def _parent(_: frozenset[tuple[str, str]]) -> Parent:
     return Parent()
 
 
+def share() -> None:
+    """Have all processes that this one starts from now on ask the same one for their runs.
+
+    It imports nothing before somebody asks, and ends with this process.
+    """
+    os.environ[SHARED] = _parent(_variables()).name
+
+
+def _name() -> str:
+    """Where runs are asked for."""
+    if SHARED in os.environ and _variables() == AT_FIRST:
+        return os.environ[SHARED]
+    return _parent(_variables()).name
+
+
 def begin(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], said: int, complained: int) -> Run:
     """`python -m snakemake …` in a directory, which prints to these descriptors."""
-    # An interpreter reads these when it starts.
-    variables = frozenset(item for item in os.environ.items() if item[0].startswith("PYTHON"))
-    return _parent(variables).begin(arguments, cwd, env, said, complained)
+    request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
+    mine, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with told, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        asking.connect(f"\0{_name()}")
+        socket.send_fds(asking, [request], [said, complained, told.fileno()])
+    return Run(arguments, mine)
 
 
 def run(
@@ -150,8 +170,15 @@ def run(
         return subprocess.CompletedProcess(list(arguments), status, said.read(), complained.read())
 
 
-def _serve_runs(control: socket.socket, scripts: str) -> None:
-    """Fork a process for every request, in which this function returns; exit when nobody asks any more."""
+def _await_the_first(listener: socket.socket) -> None:
+    """Return when somebody asks; exit when nobody can any more."""
+    if listener not in select.select([0, listener], [], [])[0]:
+        sys.exit()
+
+
+def _serve_runs(listener: socket.socket, scripts: str) -> None:
+    """Fork a process for every request, in which this function returns, until the standard input ends."""
+    _await_the_first(listener)
     # Where this file lies, a run has not to look for modules.
     del sys.path[0]
     for module in MODULES:
@@ -163,7 +190,8 @@ def _serve_runs(control: socket.socket, scripts: str) -> None:
     # A descriptor of each run's process -> its number, and where to say how it ended.
     runs: dict[int, tuple[int, socket.socket]] = {}
     selector = selectors.DefaultSelector()
-    selector.register(control, selectors.EVENT_READ)
+    selector.register(0, selectors.EVENT_READ)
+    selector.register(listener, selectors.EVENT_READ)
     while True:
         for key, _ in selector.select():
             if key.fd in runs:
@@ -171,13 +199,18 @@ def _serve_runs(control: socket.socket, scripts: str) -> None:
                 os.close(key.fd)
                 _tell_end(*runs.pop(key.fd))
                 continue
-            request, descriptors, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 3)
-            if not request:
+            if key.fileobj is not listener:
                 sys.exit()
+            connection, _ = listener.accept()
+            with connection:
+                request, descriptors, _, _ = socket.recv_fds(connection, LONGEST_REQUEST, 3)
+            if not request:
+                # Who was to ask has been killed.
+                continue
             *streams, last = descriptors
             asking = socket.socket(fileno=last)
             if not (pid := os.fork()):
-                control.close()
+                listener.close()
                 asking.close()
                 selector.close()
                 for descriptor, (_, other) in runs.items():
@@ -208,7 +241,7 @@ def _tell_end(pid: int, asking: socket.socket) -> None:
 
 def _become_run(asked: Mapping[str, Any], streams: Sequence[int], scripts: str) -> None:
     """Take on what a run was asked for."""
-    _become(asked, [0, *streams])
+    _become(asked, [os.open(os.devnull, os.O_RDONLY), *streams])
     # Whoever runs the tests in the background may have them ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, str(asked["cwd"]))
@@ -240,6 +273,7 @@ def _fork_pages(scripts: str) -> None:
 
 def _serve_scripts(listener: socket.socket, scripts: str) -> NoReturn:
     """Fork a process for every request, until the standard input of this one ends."""
+    _await_the_first(listener)
     del sys.path[0]
     for module in OF_SCRIPTS:
         importlib.import_module(module)
