@@ -15,6 +15,7 @@ import pytest
 from hyperslab import batch
 from hyperslab.planning import asked_notes, failures, inner_run
 from hyperslab.planning.invocation import Invocation, read
+from hyperslab.planning.plan import Plan
 from hyperslab.planning.request import ASKED_VARIABLE, Request
 from hyperslab.planning.run_configuration import checked
 from hyperslab.records import read_json, written_at
@@ -231,3 +232,23 @@ def test_what_a_failed_run_has_made_is_told_without_a_clock(
         "hyperslab: mine: new is made, something else is not",
         "hyperslab: mine: none could not be made",
     ]
+
+
+def test_jobs_of_a_run_inside_another_find_the_interpreter_where_its_own_do(tmp_path: Path) -> None:
+    """Their cells are forked by the same parent only where all variables are the same."""
+    invocation = SimpleNamespace(executing=(), triggers=())
+    plan: Any = SimpleNamespace(
+        directory=tmp_path,
+        request=SimpleNamespace(forwarded={}, invocation=invocation),
+        inventory=SimpleNamespace(sites={}),
+    )
+    workflow = SimpleNamespace(deployment_settings=SimpleNamespace(deployment_method=set()))
+    prefix = Plan.shell_prefix(plan, workflow, tmp_path).replace("{{", "{").replace("}}", "}")
+    found = [
+        subprocess.run(
+            ["bash", "-c", f'{prefix * times}printf %s "$PATH"'],
+            env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+        ).stdout
+        for times in (1, 2)
+    ]  # fmt: skip
+    assert found == [f"{Path(sys.executable).parent}:/usr/bin:/bin"] * 2

@@ -154,9 +154,11 @@ class Plan:
         exported[other_file_systems.VARIABLE] = json.dumps(
             requirements.roots_by_file_system(self.inventory.sites)
         )
-        # The interpreter that runs Snakemake, or that of a deployed environment.
+        # The interpreter that runs Snakemake, or that of a deployed environment. Runs inside this one have it
+        # already: the same environment means the same parent of their cells (measuring/fork_server.py).
         here = shlex.quote(str(Path(sys.executable).parent))
-        path = "" if snakemake_patches.deployed(workflow) else f"export PATH={here}:$PATH; "
+        found = f"case $PATH in {here}:*) ;; *) export PATH={here}:$PATH ;; esac; "
+        path = "" if snakemake_patches.deployed(workflow) else found
         exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in exported.items())
         # Snakemake fills in what stands in braces.
         return f"set -euo pipefail; {exports}{path}".replace("{", "{{").replace("}", "}}")
