@@ -17,17 +17,6 @@ from hyperslab.studies import specification
 from hyperslab.studies.claims.compared import compared
 
 PACKS = sorted((ROOT / "packs").glob(f"*{SUFFIX}"))
-# Packs that hold a part of what their studies ask for -> the layouts and cases that they lack, as the rows of
-# these studies in docs/full-size.md name them.
-INCOMPLETE = {
-    "vl-paged": {
-        "offset-vector",
-        "offset-vector-1K-pages",
-        "offset-vector-1M-pages",
-        "write-4096",
-        "read-4096",
-    },  # fmt: skip
-}
 
 
 class Committed(NamedTuple):
@@ -81,24 +70,15 @@ def told(study: str) -> str:
     return "\n".join(re.findall(rf"^\| {study}[ ,].*$", text, re.M))
 
 
-def lacking(pack: Committed) -> set[tuple[str, str]]:
-    """(layout, case) without a first round at a site of the pack, or compared by a claim and at no site."""
+def test_it_lacks_nothing_of_its_study(pack: Committed) -> None:
     study = pack.study
     cells = [cell.split("/") for cell in pack.specifications]
     first = {(site, layout, cell[:-3]) for site, layout, cell in cells if cell.endswith(".r0")}
     asked = {(site, *pair) for site in {site for site, _, _ in cells} for pair in study.pairs(site)}
+    assert asked - first == set()
+    # What a claim compares is measured at one of its sites.
     judged = {pair for claim in study.claims for pair in compared(claim)}
-    return {cell[1:] for cell in asked - first} | judged - {cell[1:] for cell in first}
-
-
-def test_what_it_lacks_of_its_study_is_told(pack: Committed) -> None:
-    # A case of several counts of workers is named by its family.
-    cases = pack.study.cases
-    lacks = {(layout, cases[case].get("family", case)) for layout, case in lacking(pack)}
-    named = INCOMPLETE.get(pack.name, set())
-    assert {cell for cell in lacks if not {*cell} & named} == set()
-    assert named <= {name for cell in lacks for name in cell}, "measured by now: take it out of INCOMPLETE"
-    assert all(f"`{name}`" in told(pack.name) for name in named)
+    assert judged - {cell[1:] for cell in first} == set()
 
 
 def test_it_has_its_confirming_rounds_or_their_lack_is_told(pack: Committed) -> None:
