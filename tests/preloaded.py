@@ -172,7 +172,7 @@ def run(
 
 def _await_the_first(listener: socket.socket) -> None:
     """Return when somebody asks; exit when nobody can any more."""
-    if listener not in select.select([0, listener], [], [])[0]:
+    if listener.fileno() not in select.select([0, listener.fileno()], [], [])[0]:
         sys.exit()
 
 

@@ -209,7 +209,7 @@ def faults(format_name: str, directory: Path) -> Any:
         found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
         found["summarised"] = summarised(format_, path, spec, values)
         if hsds:
-            # After what lists the files of the data: HSDS removes those of a replaced dataset some time later.
+            # After what lists the files of the data: HSDS removes those of a replaced dataset later.
             found["codecs"] = codecs(format_, path, artifact)
             passwords.append(connection_of(path).password)
             # Of those who ask when a node is killed tests/unit/test_store_faults.py has some.
