@@ -266,6 +266,6 @@ def test_a_verdict_that_is_left_open_says_why(pytestconfig: pytest.Config) -> No
     page = max((pytestconfig.rootpath / "docs").glob("claims-*.md"))
     sections = page.read_text("utf-8").split("\n### ")[1:]
     left_open = [section for section in sections if re.match(r"\S+: cannot tell", section)]
-    # As many as are left; a sentence more at this is a measurement that told less. The seventh is 004.3, of which
-    # all sizes are measured now, in three rounds; a part of them had seven.
+    # As many as are left; a sentence more at this is a measurement that told less. The seventh is 004.3:
+    # all of its sizes are measured now, in three rounds; a part of them had seven.
     assert len(left_open) <= 7 and all("\nLeft open: " in section for section in left_open)
