@@ -19,6 +19,9 @@ from hyperslab.planning.planned_study import PlannedStudy
 # Number of a document -> how many claims it has.
 COUNTS = {"000": 27, "001": 9, "002": 8, "003": 10, "004": 8}
 EXPECTED = {f"{name}.{number}" for name, count in COUNTS.items() for number in range(1, count + 1)}
+# What is left open: one more is a measurement that told less, and one that is told is to be taken out here.
+# All sizes of 004.3 are measured since it is among them, in three rounds; a part of them had seven.
+LEFT_OPEN = {"000.16", "000.16-matched", "000.22-contiguous", "000.25", "003.7", "004.1-mount", "004.3"}
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +268,5 @@ def test_the_file_of_untested_claims_holds_no_comparisons(tmp_path: Path) -> Non
 def test_a_verdict_that_is_left_open_says_why(pytestconfig: pytest.Config) -> None:
     page = max((pytestconfig.rootpath / "docs").glob("claims-*.md"))
     sections = page.read_text("utf-8").split("\n### ")[1:]
-    left_open = [section for section in sections if re.match(r"\S+: cannot tell", section)]
-    # As many as are left; a sentence more at this is a measurement that told less. The seventh is 004.3:
-    # all of its sizes are measured now, in three rounds; a part of them had seven.
-    assert len(left_open) <= 7 and all("\nLeft open: " in section for section in left_open)
+    left_open = {m[1]: section for section in sections if (m := re.match(r"(\S+): cannot tell", section))}
+    assert set(left_open) == LEFT_OPEN and all("\nLeft open: " in section for section in left_open.values())
