@@ -102,19 +102,21 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
 
     with h5py.File(path, "r") as file:
         found = dataset_of(file, path, dataset)
-        check_filters(path, found)
-        # First: of sources without an end HDF5 would look for the shape for ever.
-        check_other_files(path, found)
         if found.shape is None:
             raise DonorError(f"{path}: {dataset} is a null dataset, which holds nothing")
         yield found
 
 
 def dataset_of(file: Any, path: Path, name: str | None) -> Any:
-    """Return a dataset of an open HDF5 file, also at the end of a link; raises DonorError without one."""
+    """Return a dataset of an open HDF5 file, also at the end of a link; raises DonorError without one, and
+    where not all of its values can be read.
+    """
     import h5py
 
     if name is not None and isinstance(dataset := file.get(name), h5py.Dataset):
+        check_filters(path, dataset)
+        # Before anything is asked of it: of sources without an end HDF5 would look for the shape for ever.
+        _check_other_files(path, dataset)
         return dataset
     there: list[str] = []
     file.visititems(lambda key, item: there.append(f"/{key}") if isinstance(item, h5py.Dataset) else None)
@@ -133,7 +135,7 @@ def check_filters(path: Path, dataset: Any) -> None:
         raise DonorError(f"{path}: {dataset.name} {why}")
 
 
-def check_other_files(path: Path, dataset: Any) -> None:
+def _check_other_files(path: Path, dataset: Any) -> None:
     """Raise DonorError where files are missing that hold values, or too many to be open: a virtual dataset
     would have fill values.
     """

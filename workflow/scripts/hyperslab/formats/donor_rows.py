@@ -21,7 +21,6 @@ from hyperslab.formats.donor_opening import (
     IMZML,
     DonorError,
     check_filters,
-    check_other_files,
     dataset_of,
     place_of,
     readable,
@@ -116,9 +115,6 @@ def _of_imzml(path: Path, name: str | None) -> Iterator[Found]:
 def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
     """Return a dataset of one axis; raises DonorError."""
     found = dataset_of(file, path, name)
-    check_filters(path, found)
-    # Of sources without an end HDF5 would look for the shape for ever.
-    check_other_files(path, found)
     if found.ndim != 1:
         raise DonorError(f"{path}: {name} has {found.ndim} axes; rows have one")
     return found

@@ -67,7 +67,7 @@ class Copy:
         self._original = original
         self._source = h5f.open(os.fsencode(original), h5f.ACC_RDONLY, fapl=access_for_reading())
         self._nodes = survey(self._source)
-        check_ends(self._source, self._nodes.values(), original)
+        check_ends(self._source, self._nodes.values())
         self._heap = long_elements.heap_bytes(self._source, self._nodes.values(), budget)
         old = dataset_at(self._source, path)
         self._target = address_of(old)

@@ -103,9 +103,9 @@ class _Comparison:
     ) -> None:
         self._ours, self._theirs, self._places, self._away = ours, theirs, places, away
         self._nodes, self._others = survey(ours), survey(theirs)
-        for file, nodes in ((ours, self._nodes), (theirs, self._others)):
-            # Beside the new one a file may lie that HDF5 takes for a source, and beside the original none.
-            check_ends(file, nodes.values(), Path(os.fsdecode(h5f.get_name(file))))
+        check_ends(ours, self._nodes.values())
+        # Beside the new one a file may lie that HDF5 takes for a source, and beside the original none.
+        check_ends(theirs, self._others.values())
         self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
         self._budget, self._progress, self._digests = budget, progress, digests
         self._heap = long_elements.heap_bytes(ours, self._nodes.values(), budget)

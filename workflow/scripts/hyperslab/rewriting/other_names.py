@@ -26,8 +26,9 @@ from hyperslab.rewriting.survey import Node, shown
 MOST_NAMED = 5
 
 
-def check_ends(file: h5f.FileID, nodes: Iterable[Node], path: Path) -> None:
+def check_ends(file: h5f.FileID, nodes: Iterable[Node]) -> None:
     """Raise RewriteError for a dataset of whose sources HDF5 would find no end, asked for its shape."""
+    path = Path(os.fsdecode(h5f.get_name(file)))
     for node in nodes:
         if node.kind == h5o.TYPE_DATASET and (names := unending(h5d.open(file, node.path), path)):
             where = f"has values in files that are not there: {', '.join(names)}"
